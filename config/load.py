@@ -88,23 +88,38 @@ class Loaded:
         """Return the configuration with those of `values` that can be used, and why others cannot.
 
         For values that are recorded already: Kafka, or another version of this broker, may have
-        accepted what this one does not know. Keys without effect are left out in silence.
+        accepted what this one does not know. Keys without effect are left out in silence. Raises
+        ConfigError if a listener would take clients that it was told to refuse.
         """
         held = {name: text for name, text in values.items() if group_of(name) is None}
         try:
             return self.with_dynamic(held), []
         except ConfigError:
             pass
+        usable, refused = self._usable(held)
+        for name, reason in refused.items():
+            if (
+                name.endswith("ssl.client.auth") and held[name] != "none"
+            ):  # never open a listener for want of another value
+                raise ConfigError(f"{name} was set while the broker ran, but: {reason}")
+        return self.with_dynamic(usable), list(refused.values())
+
+    def _usable(self, values: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the values that can be used together, and by name why others cannot."""
         usable: dict[str, str] = {}
-        refused: list[str] = []
-        for name, text in held.items():
-            try:
-                self.with_dynamic({**usable, name: text})
-            except ConfigError as error:
-                refused.append(str(error))
-            else:
-                usable[name] = text
-        return self.with_dynamic(usable), refused
+        waiting = dict(values)
+        while True:  # one may need another that comes later
+            refused: dict[str, str] = {}
+            for name, text in waiting.items():
+                try:
+                    self.with_dynamic({**usable, name: text})
+                except ConfigError as error:
+                    refused[name] = str(error)
+                else:
+                    usable[name] = text
+            if len(refused) == len(waiting):
+                return usable, refused
+            waiting = {name: values[name] for name in refused}
 
 
 def load(

@@ -260,8 +260,11 @@ def config_after(resource: Resource, change: Change, state: State) -> BrokerConf
     """Return the broker's configuration with a change. Raises TopicError."""
     others = state.image.broker_configs.get("" if resource.name else str(state.node_id), {})
     kept = {**others, **change.kept} if resource.name else {**change.kept, **others}
-    usable = state.loaded.with_usable_dynamic(kept)[0].dynamic
-    texts = {name: setting.text for name, setting in usable.items()}
+    # Usable before, not without what changes: client.auth=required needs a truststore that changes.
+    own = state.image.broker_configs.get(str(state.node_id), {})
+    recorded = {**state.image.broker_configs.get("", {}), **own}
+    usable = state.loaded.with_usable_dynamic(recorded)[0].dynamic
+    texts = {name: text for name, text in kept.items() if name in usable}
     for name, text in change.changed.items():
         known = broker_name(name)
         if known is not None and known.key is not None:

@@ -8,7 +8,8 @@ Changes are CONFIG records of the metadata log, and take effect once these are d
 To apply a change, the broker builds its configuration again from its static settings and all
 recorded configs, notifies the listeners, and gives each log its topic's configuration. A topic
 created in the meantime uses the new defaults. A recorded value that cannot be used (Kafka may have
-accepted it) is reported and ignored; it never keeps a broker from starting.
+accepted it) is reported and ignored, and does not keep a broker from starting, unless a listener
+would then take clients whose certificates it was told to require.
 
 `broker.configs.changes` says which changes a request may make, `broker.configs.rows` what an answer
 shows.

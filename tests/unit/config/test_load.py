@@ -238,3 +238,24 @@ def test_unusable_recorded_values_are_skipped_with_the_reason():
         "foo.bar",
     ]
     assert loaded.with_usable_dynamic({}) == (load(), [])
+
+
+TLS = ["listeners=SSL://127.0.0.1:1", "ssl.certificate=c.pem", "ssl.key=k.pem"]
+RECORDED = {
+    "listener.name.ssl.ssl.client.auth": "required",
+    "listener.name.ssl.ssl.truststore.location": "t.pem",
+    "max.connections": "many",
+}
+
+
+def test_an_unusable_recorded_value_does_not_open_a_listener() -> None:
+    loaded, reasons = load(set_values=TLS).with_usable_dynamic(RECORDED)
+    assert len(reasons) == 1
+    assert loaded.config.tls["SSL"].client_auth == "required"
+    assert loaded.config.tls["SSL"].truststore_location == "t.pem"
+
+
+def test_a_recorded_wish_for_certificates_that_cannot_be_met_is_an_error() -> None:
+    del (values := dict(RECORDED))["listener.name.ssl.ssl.truststore.location"]
+    with pytest.raises(ConfigError, match=r"client\.auth was set while .* nothing is trusted"):
+        load(set_values=TLS).with_usable_dynamic(values)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.configs.certificate_change import CertificateChange
-from broker.configs.changes import DELETE, SET, Operation, Resource, State, changes_of
+from broker.configs.changes import DELETE, SET, Operation, Resource, State, changes_of, tls_after
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
 from broker.metadata.topic_rules import TopicError
 from broker.security.tls.tls_errors import TlsError
@@ -67,6 +67,14 @@ async def test_a_listeners_file_is_prepared_and_used() -> None:
 async def test_the_same_value_again_reads_the_file_again() -> None:
     found = await changed(broker((KEY, SET, "new.pem")), state({KEY: "new.pem"}))
     assert found.used == [{"SSL": "new.pem"}]
+
+
+def test_a_new_truststore_keeps_what_needs_it() -> None:
+    auth, store = "listener.name.ssl.ssl.client.auth", "listener.name.ssl.ssl.truststore.location"
+    before = state({auth: "required", store: "old.pem"})
+    after = tls_after(broker((store, SET, "new.pem")), before)["SSL"]
+    assert after.truststore_location == "new.pem"
+    assert after.client_auth == "required"
 
 
 async def test_a_removed_value_goes_back_to_the_plain_one() -> None:
