@@ -66,7 +66,12 @@ SCALES: Final[dict[str, Scale]] = dict(
         _of("protocol.msgpack.dialect", "QUICK_BYTES_MAX", 100),
         _of("protocol.msgpack.dialect", "HEAD_BYTES_MAX", 150),
         _of("protocol.framing", "REUSED_BYTES_MIN", 100, also="broker.network.processor"),
-        _of("broker.network.connection", "JOINED_BYTES_MAX", 50),
+        _of(
+            "broker.network.connection",
+            "JOINED_BYTES_MAX",
+            50,
+            also="broker.network.tls_connection",
+        ),
         _of("broker.runtime.steps", "SLICE_NS", 1_000, 20_000),
         _of(
             "broker.partitions.preparation",

@@ -124,7 +124,7 @@ def test_the_table_stands_between_its_marks():
 
 
 def test_histories_reach_most_of_the_product():
-    arguments = ["-m", "tests.simulation.reach", "--seeds", "1", "--jobs", "1", "--dry"]
+    arguments = ["-m", "tests.simulation.reach", "--seeds", "3", "--jobs", "1", "--dry"]
     told = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
     words = next(line for line in told.stdout.splitlines() if "seeds reach" in line).split()
     assert int(words[3]) > int(words[5]) // 3
