@@ -52,6 +52,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.security.acl.authorizer import Authorizer
     from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -85,8 +86,7 @@ def assemble(
     `bind` returns the listeners with their ports. It is called after recovery: nothing listens
     before.
     """
-    logs = opened.logs
-    node_id = logs.directory.meta.node_id
+    logs, node_id = opened.logs, opened.logs.directory.meta.node_id
     settings = BrokerSettings(loaded, opened.controller, node_id)
     config = settings.loaded.config
     metrics = Metrics()
@@ -139,6 +139,7 @@ def assemble(
         cluster_id=logs.directory.meta.cluster_id,
         node_id=node_id,
     )
+    services.authorizer = _authorizer(config, clock, metrics)
     _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
 
@@ -168,6 +169,19 @@ def _tls(
     from broker.security.tls.tls_listeners import TlsListeners
 
     return TlsListeners(config.tls, pool, clock, metrics)
+
+
+def _authorizer(config: BrokerConfig, clock: Clock, metrics: Metrics) -> Authorizer | None:
+    """Import and make the authorizer, if the configuration names one."""
+    if not config.authorizer_class_name:
+        return None
+    from broker.security.acl.authorizer import Authorizer
+    from broker.security.acl.rule import Policy
+
+    # To be removed with the first API that asks: until then nothing is protected.
+    logger.warning("authorizer.class.name is set, but no API asks the authorizer yet")
+    policy = Policy(config.super_principals, config.allow_everyone_if_no_acl_found)
+    return Authorizer(policy, clock, metrics)
 
 
 def _network(services: Services) -> Network:

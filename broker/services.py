@@ -28,6 +28,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
+    from broker.security.acl.authorizer import Authorizer
     from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -64,6 +65,7 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
+    authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
     _groups: Coordinator | None = field(default=None, init=False)
     _transactions: TransactionCoordinator | None = field(default=None, init=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from config.authorizer_keys import parse_super_users
 from config.errors import ConfigError
 from config.keys import Key, keys_of
 from config.listeners import (
@@ -34,6 +35,7 @@ class BrokerConfig(SslKeys):
     missing: the listener itself); `connection_limits` are the exceptions, by client address, from
     max.connections.per.ip; `data_directory` is the one directory. `listener_values` holds the
     values that listeners have for themselves, by name and key; `tls` the TLS of those that use it.
+    `super_principals` are the principals in super.users.
     """
 
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
@@ -42,6 +44,7 @@ class BrokerConfig(SslKeys):
     advertised: dict[str, Listener] = field(init=False)
     connection_limits: dict[str, int] = field(init=False)
     tls: dict[str, TlsSettings] = field(init=False)
+    super_principals: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Check what concerns several keys at once, and read the listeners."""
@@ -61,6 +64,7 @@ class BrokerConfig(SslKeys):
         set_once(self, "advertised", self._read_advertised())
         set_once(self, "connection_limits", self._read_overrides())
         set_once(self, "tls", self._read_tls())
+        set_once(self, "super_principals", parse_super_users(self.super_users))
         self._check_inter_broker_name()
 
     @property

@@ -40,7 +40,6 @@ add.partitions.to.txn.retry.backoff.ms int fixed 20
 alter.config.policy.class.name class fixed null
 alter.log.dirs.replication.quota.window.num int fixed 11
 alter.log.dirs.replication.quota.window.size.seconds int fixed 1
-authorizer.class.name string fixed
 auto.leader.rebalance.enable boolean fixed true
 background.threads int dynamic 10
 broker.heartbeat.interval.ms int fixed 2000

@@ -32,6 +32,8 @@ LONG_MAX = (1 << 63) - 1
 
 # Barnabas's own keys without its name in front.
 OWN_NAMES = ("write.caching", "ssl.certificate", "ssl.key")
+# Settings of Kafka's StandardAuthorizer, which are not in Kafka's own table of keys.
+AUTHORIZER_NAMES = ("super.users", "allow.everyone.if.no.acl.found")
 
 
 class Importance(enum.StrEnum):

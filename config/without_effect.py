@@ -160,9 +160,9 @@ TIERS = _group(
 )
 
 SECURITY = _group(
-    "SASL and authorization are not served by this version",
+    "SASL is not served by this version",
     """
-    authorizer.class.name connection.failed.authentication.delay.ms
+    connection.failed.authentication.delay.ms
     connections.max.reauth.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
     delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class

@@ -65,6 +65,7 @@ READ_AS = {
     "max.connections.per.ip.overrides": "connection_limits",
     "process.roles": "served_listeners",
     "inter.broker.listener.name": "served_listeners",
+    "super.users": "super_principals",
     "ssl.certificate": "tls",
     "ssl.key": "tls",
     "ssl.keystore.type": "tls",

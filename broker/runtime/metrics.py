@@ -24,6 +24,10 @@ class Metrics:
     tls_reloads: int = 0  # of the certificates of one listener
     tls_reload_failures: int = 0
     connections_closed_idle: int = 0  # connections.max.idle.ms
+    acls_now: int = 0
+    authorizations_denied: int = 0  # and answered with an error; filtering does not count
+    authorizations_forgotten: int = 0  # decisions that were remembered, for lack of room
+    audit_lines_dropped: int = 0  # of denied requests: too many in a second
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, with their connection closed
     bad_requests: int = 0  # answered with an error, with their connection kept

@@ -184,7 +184,7 @@ WARNED = [
     ("retention.ms=5", "it is a topic's key; the broker's is log.retention.ms"),
     ("remote.storage.enable=false", "no key of the broker gives its default"),
     ("zzzz=5", "zzzz is unknown and ignored"),
-    ("authorizer.class.name=a.b.C", "has no effect: SASL and authorization"),
+    ("sasl.enabled.mechanisms=PLAIN", "has no effect: SASL is not served"),
 ]
 
 

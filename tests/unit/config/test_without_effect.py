@@ -32,7 +32,7 @@ def test_no_listed_name_is_declared():
     ("name", "safety"),
     [
         ("ssl.engine.factory.class", True),
-        ("authorizer.class.name", True),
+        ("sasl.enabled.mechanisms", True),
         ("listener.name.inside.sasl.enabled.mechanisms", True),
         ("listener.name.inside.ssl.provider", False),
         ("replica.fetch.max.bytes", False),

@@ -1,0 +1,66 @@
+"""Kafka's enumerations for ACLs. On the wire and on disk: never renumber.
+
+UNKNOWN is what a reader does not know. ANY and MATCH belong to filters, never to an ACL.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+WILDCARD: Final = "*"  # as a name, host or in `User:*`: each
+EVERY_USER: Final = "User:*"
+CLUSTER_NAME: Final = "kafka-cluster"  # the only resource of type CLUSTER
+
+
+class ResourceType(IntEnum):
+    """What kind of thing an ACL protects."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How an ACL's name is compared with that of a resource."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """What a client wants to do with a resource (Kafka's AclOperation)."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(IntEnum):
+    """Whether an ACL allows or denies."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3

@@ -1,0 +1,59 @@
+"""Kafka's audit line for what was denied, at INFO, so that its log analysers read ours.
+
+A client can cause these lines at will, so they are rate-limited; each denied request is counted
+whether its line was written or not.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from broker.runtime.clock import Clock
+from broker.runtime.log_lines import RateLimiter
+from broker.runtime.metrics import Metrics
+from broker.security.acl.acl_codes import ResourceType
+from broker.security.acl.rule import Access, AclDecision
+
+logger = logging.getLogger("barnabas.authorizer")
+
+LINES_PER_SECOND_MAX: Final = 10
+NAME_MAX: Final = 300  # characters of a name or principal in a line
+_TYPE_NAMES: Final = {
+    kind: "".join(map(str.capitalize, kind.name.split("_"))) for kind in ResourceType
+}
+
+
+class Audit:
+    """Writes the audit lines of one broker."""
+
+    __slots__ = ("_limiter", "_metrics")
+
+    def __init__(self, clock: Clock, metrics: Metrics) -> None:
+        self._limiter = RateLimiter(clock, LINES_PER_SECOND_MAX)
+        self._metrics = metrics
+
+    def denied(self, access: Access, decision: AclDecision, api: str, count: int) -> None:
+        """Count a denied request, and write its line unless there are too many."""
+        self._metrics.authorizations_denied += 1
+        dropped = self._limiter.allow()
+        if dropped is None:
+            self._metrics.audit_lines_dropped += 1
+            return
+        logger.info(
+            "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
+            " for request = %s with resourceRefCount = %d based on rule %s%s",
+            _short(access.principal),
+            access.operation.name,
+            access.host,
+            _TYPE_NAMES[access.resource_type],
+            _short(access.name),
+            api,
+            count,
+            decision,
+            f" ({dropped} such lines were left out)" if dropped else "",
+        )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= NAME_MAX else f"{text[:NAME_MAX]}…"

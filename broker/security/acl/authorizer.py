@@ -1,0 +1,130 @@
+"""The authorizer of a broker: the rule over the ACLs in force, with its decisions remembered.
+
+A decision holds until the next change of an ACL, so the usual request costs one look-up. What is
+remembered is bounded in number and in the length of names, since clients choose these.
+`version` moves with each change: a request that has waited compares it, and asks again.
+
+`allows` says nothing in the log: handlers use it to filter. A handler that answers an error reports
+it with `log_denied`.
+"""
+
+from __future__ import annotations
+
+from broker.runtime.clock import Clock
+from broker.runtime.metrics import Metrics
+from broker.security.acl.acl_codes import AclOperation, ResourceType
+from broker.security.acl.acl_entry import AclEntry
+from broker.security.acl.acl_index import AclIndex
+from broker.security.acl.audit import Audit
+from broker.security.acl.resource_operations import OPERATIONS
+from broker.security.acl.rule import Access, AclDecision, Policy, decide, decide_any
+
+REMEMBERED_MAX = 16_384
+REMEMBERED_NAME_MAX = 512  # characters of a name or principal
+
+
+class Authorizer:
+    """Decides what clients may do. Synchronous; on the loop only."""
+
+    def __init__(self, policy: Policy, clock: Clock, metrics: Metrics) -> None:
+        self.policy = policy
+        self.version = 0
+        self.audit = Audit(clock, metrics)
+        self._metrics = metrics
+        self._index = AclIndex()
+        self._remembered: dict[tuple[str, ...] | Access, AclDecision] = {}
+
+    def add(self, entry: AclEntry) -> None:
+        """Have an ACL take effect."""
+        self._index.add(entry)
+        self._changed()
+
+    def remove(self, entry: AclEntry) -> None:
+        """End the effect of an ACL."""
+        self._index.remove(entry)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._remembered.clear()
+        self._metrics.acls_now = len(self._index)
+
+    def allows(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Return whether the client may do the operation on the resource."""
+        access = Access(principal, host, operation, resource_type, name)
+        known = self._remembered.get(access)
+        return (known or self._decide(access)).is_allowed
+
+    def decide(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> AclDecision:
+        """Return the same as `allows`, with the ACL that decided."""
+        access = Access(principal, host, operation, resource_type, name)
+        return self._remembered.get(access) or self._decide(access)
+
+    def allows_any(
+        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether the client may do the operation on some resource of the type."""
+        asked = (principal, host, operation.name, resource_type.name)
+        known = self._remembered.get(asked)
+        if known is None:
+            entries = self._index.of_type(resource_type)
+            known = decide_any(principal, host, operation, resource_type, entries, self.policy)
+            if len(principal) <= REMEMBERED_NAME_MAX:
+                self._remember(asked, known)
+        return known.is_allowed
+
+    def allowed_operations(
+        self, principal: str, host: str, resource_type: ResourceType, name: str
+    ) -> int:
+        """Return the operations that the client may do on a resource: a bit for each (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS[resource_type]
+            if self.allows(principal, host, operation, resource_type, name)
+        )
+
+    def log_denied(
+        self,
+        principal: str,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        api: str,
+        count: int = 1,
+    ) -> None:
+        """Write Kafka's audit line for a request that is answered with an error, and count it.
+
+        `api` is the API's name as in Kafka's messages (`Metadata`); `count` is how often the
+        request names the resource.
+        """
+        decision = self.decide(principal, host, operation, resource_type, name)
+        access = Access(principal, host, operation, resource_type, name)
+        self.audit.denied(access, decision, api, count)
+
+    def _decide(self, access: Access) -> AclDecision:
+        entries = self._index.of_resource(access.resource_type, access.name)
+        decision = decide(access, entries, self.policy)
+        if max(len(access.name), len(access.principal)) <= REMEMBERED_NAME_MAX:
+            self._remember(access, decision)
+        return decision
+
+    def _remember(self, asked: tuple[str, ...] | Access, decision: AclDecision) -> None:
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._metrics.authorizations_forgotten += len(self._remembered)
+            self._remembered.clear()
+        self._remembered[asked] = decision

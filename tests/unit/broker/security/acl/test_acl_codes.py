@@ -1,0 +1,19 @@
+"""Kafka's codes: its own tables, as its JSON converters and DescribeAcls show them."""
+
+from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionType, ResourceType
+
+
+def test_the_codes_are_kafkas():
+    assert [kind.name for kind in ResourceType] == [
+        "UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN",
+        "USER",
+    ]  # fmt: skip
+    assert [kind.name for kind in PatternType] == ["UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED"]
+    assert [kind.name for kind in AclOperation] == [
+        "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
+        "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE",
+        "CREATE_TOKENS", "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
+    ]  # fmt: skip
+    assert [kind.name for kind in PermissionType] == ["UNKNOWN", "ANY", "DENY", "ALLOW"]
+    for kinds in (ResourceType, PatternType, AclOperation, PermissionType):
+        assert [int(kind) for kind in kinds] == list(range(len(kinds)))
