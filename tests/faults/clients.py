@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from tests.faults.wire import Connection
 from tests.support.history_checker import Anomaly
 from tests.support.log_ledger import Ledger
+from tests.support.patience import Limit
 from tests.support.raw_client import Closed
 
 RETRY_S = 0.02
+PAUSE_S_MAX = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,11 +55,13 @@ class Clients:
     async def pause(self) -> None:
         """Close the gate and all connections, and wait until every client has reached it."""
         self.gate.clear()
-        async with asyncio.timeout(30):
-            while self._busy:
-                for connection in tuple(self._connections):
-                    connection.close()
-                await asyncio.sleep(0.001)
+        limit = Limit(PAUSE_S_MAX)
+        while self._busy:
+            for connection in tuple(self._connections):
+                connection.close()
+            if limit.is_over:
+                raise TimeoutError(f"{self._busy} clients do not pause")
+            await asyncio.sleep(0.001)
 
     async def stop(self) -> None:
         """End all clients."""

@@ -16,6 +16,7 @@ from tests.faults.wire import Connection
 from tests.faults.workload import Plan, Workload
 from tests.support.history_checker import OK, Anomaly, FinalLog, History, Key, Op, Poll, check
 from tests.support.log_ledger import Ledger, SeenBatch
+from tests.support.patience import stretch
 from tests.support.raw_client import EARLIEST, LATEST
 
 TOPICS = {
@@ -90,7 +91,7 @@ class Life(BaseLife):
             start, batches = await self._read(connection, key, end)
             if key in KEYS:
                 await self._note_records(connection, key, start, batches)
-        await group_members.look(self.workload, connection, LOAD_S_MAX)
+        await group_members.look(self.workload, connection, LOAD_S_MAX * stretch())
         missing = self.workload.topics - await connection.topics()
         self.ledger.found += [Anomaly("lost-topic", name) for name in sorted(missing)]
 

@@ -8,9 +8,10 @@ so that a process may end between the effect and the answer.
     loop       while `serving`, what the loop's side must not do stands in `violations`
                (`tests.simulation.loop_watch`)
     order      what may not come before others are on the disk (`tests.simulation.order_watch`)
+    ends       the same of the ends of transactions (`tests.simulation.end_watch`)
     faults     `fail`, `slow`, `stick`, `full`, `flip`; `heal` ends them. `harmed` and `delayed`
                name the partitions they have hit since `healed`
-    ends       `kill` ends the process; `power_cut` loses what was not synced
+    over       `kill` ends the process; `power_cut` loses what was not synced
                (`tests.simulation.power_cut`)
     content    `load`, `save`, `fingerprint`
 
@@ -22,6 +23,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -32,13 +34,14 @@ from tests.simulation.bit_flip import Flip
 from tests.simulation.disk_content import Content
 from tests.simulation.disk_faults import GROUPS, NEVER_NS, Delay, Fault, is_meant, partition_of
 from tests.simulation.disk_file import SimFile
+from tests.simulation.end_watch import EndWatch
 from tests.simulation.loop_watch import LoopWatch, watch_class
 from tests.simulation.order_watch import OrderWatch
 from tests.simulation.plan import Shape
 from tests.simulation.power_cut import cut_power
 from tests.simulation.world import MS, SECOND, World
 from tests.support.memory_filesystem import MemoryFileSystem
-from tests.support.memory_inodes import Directory, Inode, os_error
+from tests.support.memory_inodes import Directory, Inode, find, os_error
 
 WARM_NS: Final = 50 * MS  # pages stay in memory for that long
 AFTER_CHANCE: Final = 0.1  # that a change other than a sync pauses after its effect
@@ -83,6 +86,7 @@ class SimDisk(MemoryFileSystem):
         self.open_max: int | None = None  # more opens raise EMFILE
         self.watch = LoopWatch(self._is_on_loop)
         self.order = OrderWatch(self.directory)
+        self.ends = EndWatch(partial(find, self._root))
         # Who hears of syncs that begin, of a path, and of those that went well.
         self.syncs: Callable[[str], None] = _nobody_cares
         self.has_synced: Callable[[], None] = _nobody_waits
@@ -303,6 +307,7 @@ class SimDisk(MemoryFileSystem):
         """End the process: locks and descriptors go, all bytes stay."""
         super().kill()
         self.order.new_process()
+        self.ends.new_process()
         self._made.clear()
         self.serving = False
         self.open_count = 0

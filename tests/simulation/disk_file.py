@@ -63,11 +63,14 @@ class SimFile(MemoryFile):
 
     def pwrite(self, buffer: Buffer, position: int) -> None:
         self._filesystem.order.written(self.path)
+        is_append = position >= len(self._inode.live)
         try:
             super().pwrite(buffer, position)
         except OSError as error:
             self._filesystem.hurt("pwrite", self.path, error)
             raise
+        if is_append:
+            self._filesystem.ends.appended(self.path, self._inode, position, buffer)
         self._filesystem.warm(self._inode)
         self._filesystem.after("pwrite")
 

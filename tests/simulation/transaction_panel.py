@@ -28,8 +28,9 @@ class TransactionPanel:
         self._seen: dict[Key, dict[bytes, int]] = {}
 
     def life_serves(self, life: Life) -> None:
-        """Watch how long transactions are open, where a clock tells the time."""
+        """Watch how transactions end, and how long they are open, where a clock tells the time."""
         plan = self._context.plan
+        self._context.disk.ends.is_there = life.broker._assembly.services.partitions.has
         kinds = {fault.kind for fault in plan.faults}
         if not kinds & {"clock jump", "slow disk", "stuck disk"}:
             self._watch = LateWatch(life.broker, plan.shape.fsync_ns)
@@ -67,6 +68,7 @@ class TransactionPanel:
         """Judge the history; the judge of groups comes after this."""
         may_lose = bool(self._context.power_cuts_ns or self._context.injected & UNSOUND)
         record = self._context.record
+        self._object(JUDGE, self._context.disk.ends.found)
         self._object(JUDGE, transactions.judge(record, self._seen, may_lose=may_lose))
         transactions.settle(record, self._seen, may_lose=may_lose)
         record.not_committed, record.maybe_committed = transactions.not_committed(

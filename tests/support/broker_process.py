@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.support.patience import Limit, stretch
+
 ROOT = Path(__file__).resolve().parents[2]
 BARNABAS = (sys.executable, "-m", "client.cli")
 COMMAND = (sys.executable, "-m", "tests.support.guarded_broker", "serve")
@@ -139,8 +141,11 @@ class BrokerProcess:
         return self
 
     def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until the broker accepts a connection. Raises BrokerNotReady if it does not."""
-        deadline = time.monotonic() + timeout_s
+        """Wait until the broker accepts a connection. Raises BrokerNotReady if it does not.
+
+        `timeout_s` is stretched on a busy machine.
+        """
+        limit = Limit(timeout_s)
         while True:
             if not self.running:
                 code = self.process.returncode if self.process else None
@@ -148,7 +153,7 @@ class BrokerProcess:
             try:
                 socket.create_connection((self.host, self.port), timeout=1).close()
             except OSError as error:
-                if time.monotonic() > deadline:
+                if limit.is_over:
                     self.kill()
                     raise BrokerNotReady(
                         f"not ready in {timeout_s} s ({error}):\n{self.output()}"
@@ -158,8 +163,11 @@ class BrokerProcess:
             time.sleep(POLL_S)
 
     def stop(self, timeout_s: float = PATIENCE_S) -> int:
-        """Ask the broker to end, wait for it, and return its exit code."""
-        return self.send_signal(signal.SIGTERM).wait(timeout_s)
+        """Ask the broker to end, wait for it, and return its exit code.
+
+        `timeout_s` is stretched on a busy machine.
+        """
+        return self.send_signal(signal.SIGTERM).wait(timeout_s * stretch())
 
     def end(self) -> None:
         """Stop the broker after its test, if it runs, so that it reports what it still holds.
