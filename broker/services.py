@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from broker.configs.live import Configs
@@ -21,6 +22,7 @@ from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
+from broker.security.users.users import Users
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion
@@ -68,6 +70,11 @@ class Services:
     authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
     _groups: Coordinator | None = field(default=None, init=False)
     _transactions: TransactionCoordinator | None = field(default=None, init=False)
+
+    @cached_property
+    def users(self) -> Users:
+        """The users that logins are checked against."""
+        return Users(self.controller.image.scram)
 
     @property
     def groups(self) -> Coordinator:

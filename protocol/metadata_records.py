@@ -4,8 +4,9 @@ A metadata record is `kind="data"` with its record type for an API key; the type
 never renumbered. Its value in the log is a frame: the version of frames (1), the type and the
 version of the record as unsigned varints, then the fields (Kafka's MetadataRecordSerde). The frame
 is read and written where the log is. Every version is flexible, so later fields can be tags that
-older readers skip. `METADATA_RECORDS` finds a class by type; types not in it (users, ACLs, quotas,
-delegation tokens, migration from ZooKeeper) are for the reader to keep and pass over.
+older readers skip. `METADATA_RECORDS` finds a class by type; types not in it have a module of
+their own (users in `scram_records`), or are for the reader to keep and pass over (delegation
+tokens, migration from ZooKeeper).
 
 A control record is in a control batch. Its key is the control version and the control type,
 int16 each; its value is one of `CONTROL_RECORDS`, which have no record type (api_key -1).

@@ -29,7 +29,7 @@ This module knows no bytes: `protocol.kafka.compiler` turns marks into code.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -133,8 +133,11 @@ def _equal(one: Any, other: Any) -> Any:
 
 
 def _shown(one: Any) -> str:
-    fields = ", ".join(f"{name}={getattr(one, name)!r}" for name in one.__slots__)
-    return f"{type(one).__qualname__}({fields})"
+    shown = ", ".join(
+        f"{each.name}={getattr(one, each.name)!r}" if each.repr else f"{each.name}=[hidden]"
+        for each in fields(one)
+    )
+    return f"{type(one).__qualname__}({shown})"
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
@@ -143,7 +146,7 @@ def structure(cls: _Class) -> _Class:
 
     `==` and `repr` are those of a dataclass, but written once here: compiling them for each of
     the classes that a start imports, and inspecting their signatures for want of a docstring, took
-    an eighth of the start.
+    an eighth of the start. `repr` hides the value of a `field(repr=False)`: a secret.
     """
     cls.__eq__ = _equal  # type: ignore[assignment]
     cls.__repr__ = _shown  # type: ignore[assignment]

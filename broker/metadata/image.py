@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from broker.metadata.records_io import UnknownRecord
+from broker.metadata.scram_image import ScramImage
 from protocol.metadata_records import (
     NO_LEADER_CHANGE,
     ClearElrRecord,
@@ -30,6 +31,7 @@ from protocol.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 # ConfigResource.Type in Kafka; on disk: never renumber.
 CONFIG_TOPIC: Final = 2
@@ -91,6 +93,7 @@ class ClusterImage:
         self.other_configs: dict[tuple[int, str], dict[str, str]] = {}  # (type, name): kept, unused
         self.feature_levels: dict[str, int] = {}
         self.next_producer_id = 0
+        self.scram = ScramImage()
         self.broker_epochs: dict[int, int] = {}
         self.kept: list[UnknownRecord | RegisterBrokerRecord] = []  # for snapshots, in their order
         self.skipped: dict[int, int] = {}  # record type -> how many had no meaning here
@@ -116,6 +119,7 @@ class ClusterImage:
         captured.other_configs = {key: own.copy() for key, own in self.other_configs.items()}
         captured.feature_levels = self.feature_levels.copy()
         captured.kept = self.kept[:]
+        captured.scram = self.scram.capture()
         return captured
 
     def topic_colliding_with(self, name: str) -> str | None:
@@ -243,6 +247,15 @@ class ClusterImage:
         self.broker_epochs[record.broker_id] = record.broker_epoch
         self.kept.append(record)
 
+    def _apply_user(self, record: UserScramCredentialRecord) -> None:
+        self.scram.upsert(record)
+
+    def _apply_remove_user(self, record: RemoveUserScramCredentialRecord) -> None:
+        if not self.scram.remove(record):
+            raise ImageError(
+                f"user {record.name} has no credential for mechanism {record.mechanism} to remove"
+            )
+
     def _apply_clear_elr(self, record: ClearElrRecord) -> None:
         topics = list(self.topics.values())
         if record.topic_name:
@@ -280,4 +293,6 @@ _APPLY: Final[dict[type[Any], Any]] = {
     ProducerIdsRecord: ClusterImage._apply_producer_ids,  # noqa: SLF001
     RegisterBrokerRecord: ClusterImage._apply_register_broker,  # noqa: SLF001
     ClearElrRecord: ClusterImage._apply_clear_elr,  # noqa: SLF001
+    UserScramCredentialRecord: ClusterImage._apply_user,  # noqa: SLF001
+    RemoveUserScramCredentialRecord: ClusterImage._apply_remove_user,  # noqa: SLF001
 }

@@ -33,6 +33,7 @@ from protocol.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.wire import message_spec
 
 FRAME_VERSION: Final = 1
@@ -48,6 +49,8 @@ RECORDS: Final[dict[type[Any], int]] = {
     FeatureLevelRecord: 0,
     ProducerIdsRecord: 0,
     ClearElrRecord: 0,  # read only
+    UserScramCredentialRecord: 0,
+    RemoveUserScramCredentialRecord: 0,
     BeginTransactionRecord: 0,
     EndTransactionRecord: 0,
     AbortTransactionRecord: 0,

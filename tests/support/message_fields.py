@@ -11,7 +11,7 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
@@ -125,12 +125,17 @@ def api_messages() -> tuple[type, ...]:
 
 def record_messages() -> tuple[type, ...]:
     """Return every class of `protocol.metadata_records`."""
-    return tuple(cls for cls in vars(metadata_records).values() if hasattr(cls, "MESSAGE"))
+    return messages_of(metadata_records)
+
+
+def messages_of(module: ModuleType) -> tuple[type, ...]:
+    """Return every class of a message in a module."""
+    return tuple(cls for cls in vars(module).values() if hasattr(cls, "MESSAGE"))
 
 
 def embedded_messages() -> tuple[type, ...]:
     """Return every class of `protocol.consumer_protocol`."""
-    return tuple(cls for cls in vars(consumer_protocol).values() if hasattr(cls, "MESSAGE"))
+    return messages_of(consumer_protocol)
 
 
 def versions_of(cls: type) -> range:

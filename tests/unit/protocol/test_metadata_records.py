@@ -301,7 +301,7 @@ def test_every_version_of_every_record_is_in_the_table() -> None:
 
 
 def test_a_type_finds_its_class() -> None:
-    # Kafka's MetadataRecordType; the others (10, 11, 14, 18, 19, 21, 22, 26) are kept unread.
+    # Kafka's MetadataRecordType; users (11, 22) have a module; 10, 14, 18, 19, 21, 26 are kept.
     assert {record_type: cls.__name__ for record_type, cls in records.METADATA_RECORDS.items()} == {
         0: "RegisterBrokerRecord",
         1: "UnregisterBrokerRecord",

@@ -191,7 +191,7 @@ def test_eligible_leaders_are_cleared_of_one_topic_or_of_all(named, cleared):
 
 def test_records_that_only_kafka_understands_are_kept_in_order():
     broker = RegisterBrokerRecord(broker_id=1, incarnation_id=ID_A, broker_epoch=11)
-    others = [UnknownRecord(11, 0, b"a"), broker, UnknownRecord(11, 0, b"b")]
+    others = [UnknownRecord(10, 0, b"a"), broker, UnknownRecord(10, 0, b"b")]
     image = image_of(UnknownRecord(20, 0), *others)
     assert [getattr(one, "frame", one) for one in image.kept] == [b"a", broker, b"b"]
 
@@ -207,12 +207,12 @@ def test_levels_ids_and_brokers():
         RegisterBrokerRecord(broker_id=1, incarnation_id=ID_B, broker_epoch=101),
         UnknownRecord(20, 0),
         UnknownRecord(20, 0),
-        UnknownRecord(11, 0),
+        UnknownRecord(10, 0),
     )
     assert image.feature_levels == {"metadata.version": 30}
     assert image.next_producer_id == 1000
     assert image.broker_epochs == {1: 101}
-    assert image.skipped == {20: 2, 11: 1}
+    assert image.skipped == {20: 2, 10: 1}
 
 
 @pytest.mark.parametrize(

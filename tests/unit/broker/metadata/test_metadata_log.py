@@ -17,6 +17,7 @@ from protocol.metadata_records import (
     TopicRecord,
 )
 from protocol.records import Record, batches, build, read_records
+from protocol.scram_records import UserScramCredentialRecord
 from storage.errors import AppendFailed, CorruptMetadata, LogFailed
 from storage.files.filenames import log_name
 from tests.support.memory_filesystem import MemoryFileSystem
@@ -27,6 +28,9 @@ DATA = "/data"
 DIRECTORY = f"{DATA}/__cluster_metadata-0"
 LOG = f"{DIRECTORY}/{log_name(0)}"
 NOW_MS = 1_700_000_000_000
+USER = UserScramCredentialRecord(
+    name="alice", mechanism=1, salt=b"salt", stored_key=b"stored", server_key=b"s", iterations=4096
+)
 
 
 def new_disk():
@@ -100,16 +104,18 @@ def test_levels_chosen_at_formatting_are_kept():
     filesystem = new_disk()
     frames = [
         encode_record(FeatureLevelRecord(name="metadata.version", feature_level=25)),
-        b"\x01\x0b\x00user",  # USER_SCRAM_CREDENTIAL_RECORD: no meaning here, but kept
+        b"\x01\x0a\x00token",  # DELEGATION_TOKEN_RECORD: no meaning here, but kept
+        encode_record(USER),
     ]
     golden = (GOLDEN / "bootstrap.checkpoint").read_bytes()
     positions = [position for position, _header in batches(golden)]
     content = build([Record(0, 0, None, frame) for frame in frames], base_offset=1)
     footer = bytearray(golden[positions[2] :])
-    footer[:8] = (3).to_bytes(8, "big")
+    footer[:8] = (4).to_bytes(8, "big")
     put(filesystem, f"{DATA}/bootstrap.checkpoint", golden[: positions[1]] + content + footer)
     metadata_log = open_it(filesystem)
     assert metadata_log.image.feature_levels == {"metadata.version": 25}
+    assert list(metadata_log.image.scram.records()) == [USER]
     assert frames[1] in filesystem.live_bytes(LOG)
     assert metadata_log.warnings == []
 

@@ -22,7 +22,8 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_metadata"
 DIRECTORY = "/data/__cluster_metadata-0"
 ID = bytes(range(16))
 NOW_MS = 1_700_000_000_000
-UNKNOWN = bytes.fromhex("010b00ffee")  # a record of type 11
+UNKNOWN = bytes.fromhex("010a00ffee")  # a record of type 10
+USER = bytes.fromhex("010b0006616c696365010573616c740773746f726564077365727665720000100000")
 NO_OP = bytes.fromhex("01140000")
 
 
@@ -50,6 +51,7 @@ def full_image(topic_count=2):
         ConfigRecord(resource_type=4, resource_name="", name="a.b", value="1"),
         ConfigRecord(resource_type=32, resource_name="client", name="c", value="2"),
         ProducerIdsRecord(broker_id=1, broker_epoch=9, next_producer_id=3_000),
+        decode_record(USER),
     ]
     for number in range(topic_count):
         topic_id = number.to_bytes(16, "big")
@@ -67,7 +69,8 @@ def full_image(topic_count=2):
 def what_it_says(image):
     return (
         image.topics, image.broker_configs, image.other_configs, image.feature_levels,
-        image.next_producer_id, image.broker_epochs, [getattr(r, "frame", r) for r in image.kept],
+        image.next_producer_id, image.broker_epochs, list(image.scram.records()),
+        [getattr(r, "frame", r) for r in image.kept],
     )  # fmt: skip
 
 
@@ -87,6 +90,7 @@ def test_an_image_is_read_back_unchanged():
     assert found.snapshot == "00000000000000000050-0000000003.checkpoint"
     assert (found.end_offset, found.warnings) == (50, [])
     assert UNKNOWN in data
+    assert USER in data
     assert NO_OP not in data
     assert encode_record(FeatureLevelRecord(name="metadata.version", feature_level=30)) in data
 

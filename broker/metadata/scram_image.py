@@ -1,0 +1,102 @@
+"""The users: SCRAM credentials by mechanism and name, as the metadata records say.
+
+A user exists while it has a credential. `apply` does what Kafka's controller does with a record: a
+credential replaces the one of the same mechanism and name; the removal of a credential that does
+not exist contradicts the log (Kafka does not start on one), so a change is checked before it is
+recorded. Codes of mechanisms that a newer Kafka may know are kept, and never found by name.
+
+Whoever has to know what is gone (a connection that logged in with it) listens for removals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from protocol.scram_records import (
+    SCRAM_MECHANISMS,
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server needs to check a login by SCRAM. Never logged, so `repr` hides the keys."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+class ScramImage:
+    """The credentials of all users. Changed on the loop only."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, dict[int, ScramCredential]] = {}  # by name, then mechanism's code
+        self._listeners: list[Callable[[str, int], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def listen(self, listener: Callable[[str, int], None]) -> None:
+        """Call `listener(user, code of the mechanism)` when a credential was removed."""
+        self._listeners.append(listener)
+
+    def names(self) -> list[str]:
+        """Return the names of all users."""
+        return list(self._users)
+
+    def of(self, user: str) -> dict[int, ScramCredential]:
+        """Return a user's credentials by the code of their mechanism; empty without such a user."""
+        return self._users.get(user, {})
+
+    def credential(self, mechanism: str, user: str) -> ScramCredential | None:
+        """Return a user's credential for a mechanism such as "SCRAM-SHA-256", or None."""
+        code = SCRAM_MECHANISMS.get(mechanism)
+        return None if code is None else self.of(user).get(code)
+
+    def has(self, user: str, mechanism_code: int) -> bool:
+        """Whether the user has a credential for the mechanism of that code."""
+        return mechanism_code in self.of(user)
+
+    def upsert(self, record: UserScramCredentialRecord) -> None:
+        """Make or replace a credential."""
+        self._users.setdefault(record.name, {})[record.mechanism] = ScramCredential(
+            bytes(record.salt),
+            bytes(record.stored_key),
+            bytes(record.server_key),
+            record.iterations,
+        )
+
+    def remove(self, record: RemoveUserScramCredentialRecord) -> bool:
+        """Remove a credential, and tell the listeners. Return False if there is none."""
+        if not self.has(record.name, record.mechanism):
+            return False
+        of_user = self._users[record.name]
+        del of_user[record.mechanism]
+        if not of_user:
+            del self._users[record.name]
+        for listener in self._listeners:
+            listener(record.name, record.mechanism)
+        return True
+
+    def capture(self) -> ScramImage:
+        """Return a copy that another thread can read while this one changes the image."""
+        captured = ScramImage()
+        captured._users = {name: own.copy() for name, own in self._users.items()}
+        return captured
+
+    def records(self) -> Iterator[UserScramCredentialRecord]:
+        """Yield the records that make an empty image what this one is now."""
+        for name, own in self._users.items():
+            for code, credential in own.items():
+                yield UserScramCredentialRecord(
+                    name=name,
+                    mechanism=code,
+                    salt=credential.salt,
+                    stored_key=credential.stored_key,
+                    server_key=credential.server_key,
+                    iterations=credential.iterations,
+                )

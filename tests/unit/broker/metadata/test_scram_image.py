@@ -1,0 +1,99 @@
+"""The users of the image after each record, and what removals tell."""
+
+import pytest
+
+from broker.metadata.image import ClusterImage, ImageError
+from broker.metadata.scram_image import ScramImage
+from broker.metadata.snapshots import image_records
+from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+
+
+def credential(name, mechanism=1, salt=b"salt", iterations=4096):
+    return UserScramCredentialRecord(
+        name=name,
+        mechanism=mechanism,
+        salt=salt,
+        stored_key=b"stored-" + salt,
+        server_key=b"server-" + salt,
+        iterations=iterations,
+    )
+
+
+def removal(name, mechanism=1):
+    return RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
+
+
+def image_of(*records):
+    image = ClusterImage()
+    for record in records:
+        image.apply(record)
+    return image
+
+
+def test_a_credential_is_found_by_mechanism_and_name():
+    scram = image_of(credential("alice"), credential("alice", 2, b"other")).scram
+    assert scram.credential("SCRAM-SHA-256", "alice").stored_key == b"stored-salt"
+    assert scram.credential("SCRAM-SHA-512", "alice").salt == b"other"
+    assert scram.credential("SCRAM-SHA-256", "bob") is None
+    assert scram.credential("PLAIN", "alice") is None
+    assert len(scram) == 1
+
+
+def test_a_later_credential_replaces_the_first():
+    scram = image_of(credential("alice"), credential("alice", salt=b"new", iterations=8192)).scram
+    assert scram.credential("SCRAM-SHA-256", "alice").iterations == 8192
+
+
+def test_a_user_is_gone_with_the_last_credential():
+    image = image_of(credential("alice"), credential("alice", 2), removal("alice", 1))
+    assert image.scram.names() == ["alice"]
+    image.apply(removal("alice", 2))
+    assert image.scram.names() == []
+    assert image.scram.of("alice") == {}
+
+
+@pytest.mark.parametrize("records", [[], [credential("alice", 2)]])
+def test_the_removal_of_a_credential_that_is_not_there_contradicts_the_log(records):
+    with pytest.raises(ImageError, match="alice has no credential for mechanism 1"):
+        image_of(*records, removal("alice"))
+
+
+def test_listeners_hear_of_removals_only():
+    heard = []
+    scram = ScramImage()
+    scram.listen(lambda user, mechanism: heard.append((user, mechanism)))
+    scram.upsert(credential("alice"))
+    scram.upsert(credential("alice", salt=b"new"))
+    assert not scram.remove(removal("bob"))
+    assert heard == []
+    assert scram.remove(removal("alice"))
+    assert heard == [("alice", 1)]
+
+
+def test_a_captured_image_does_not_change():
+    image = image_of(credential("alice"))
+    captured = image.capture()
+    image.apply(credential("alice", 2))
+    image.apply(credential("bob"))
+    image.apply(removal("alice"))
+    assert list(captured.scram.records()) == [credential("alice")]
+
+
+def test_records_make_the_same_image():
+    records = [credential("alice"), credential("alice", 2, b"other"), credential("bob", 2)]
+    image = image_of(*records)
+    assert image_records(image) == records
+    assert image_records(image_of(*image_records(image))) == records
+
+
+def test_a_mechanism_of_a_later_kafka_is_kept():
+    image = image_of(credential("alice", 7))
+    assert image_records(image) == [credential("alice", 7)]
+    assert image.scram.credential("SCRAM-SHA-256", "alice") is None
+
+
+def test_a_credential_shows_no_keys():
+    shown = repr(image_of(credential("alice")).scram.of("alice"))
+    assert "4096" in shown
+    assert "s-" not in shown
+    assert "salt" not in shown
