@@ -17,7 +17,8 @@ RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > builder.lock \
  && python3 -m venv --without-pip /usr/local/lib/barnabas \
  && /build/builder/bin/pip --python /usr/local/lib/barnabas/bin/python3 install --quiet \
         --require-hashes -r requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
+COPY barnabas barnabas
 COPY broker broker
 COPY protocol protocol
 COPY storage storage

@@ -25,7 +25,7 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CLIENT_SECONDS = 20
 MiB = 1024 * 1024
 ADDED_BYTES_MAX = 48 * MiB  # what the image adds to its base
-PACKAGES = {"broker", "client", "config", "protocol", "storage"}
+PACKAGES = {"barnabas"}
 
 
 def made(storage: Path, python: str) -> Iterator[Image]:
