@@ -53,8 +53,8 @@ USER 10001:10001
 # log.dirs is `data` unless it is set, and a relative directory starts here.
 WORKDIR /var/lib/barnabas
 VOLUME ["/var/lib/barnabas/data"]
-# Kafka's protocol, and the msgpack dialect.
-EXPOSE 9092 9094
+# Kafka's protocol, the msgpack dialect, and HTTP for probes and metrics.
+EXPOSE 9092 9094 9095
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=10s --start-period=60s --retries=3 CMD ["barnabas", "health"]
 # No ENTRYPOINT: test containers and `docker run IMAGE barnabas …` bring commands of their own.

@@ -23,6 +23,7 @@ def left_over(
     counts = {
         "connections": sum(len(processor.connections) for processor in processors),
         "TLS handshakes": metrics.tls_handshakes_now,
+        "HTTP connections": metrics.http_connections_now,
         "connections counted": metrics.connections_now,
         "request bytes": assembly.network.budget.used_bytes,
         "answer bytes": services.answers.used_bytes,

@@ -39,10 +39,13 @@ from broker.runtime.blocking_pool import BlockingPool
 from broker.security.tls.tls_errors import TlsError
 from config.listeners import Listener
 from config.load import Loaded
+from config.sources import Source
 from config.tls_settings import TlsSettings
 from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
+
+HTTP_BACKLOG = 64
 
 
 def run(loaded: Loaded) -> int:
@@ -90,6 +93,7 @@ class Broker:
         self._clock = environment.clock
         self._signals = StopSignals()
         self._sockets: list[socket.socket] = []
+        self._http: socket.socket | None = None
         self._assembly: Assembly
         self._serving: Serving
         self._shutdown: Shutdown
@@ -111,7 +115,7 @@ class Broker:
         # at the next step that waits.
         self._signals.listen()
         self._assembly = await self._assemble()
-        self._serving = Serving(self._assembly, self._sockets)
+        self._serving = Serving(self._assembly, self._sockets, self._http)
         self._serving.start()
         self._shutdown = Shutdown(
             self._assembly, self._serving, self._signals, tasks_before, self._environment.leave
@@ -149,6 +153,8 @@ class Broker:
             )
         except BaseException:
             # The port is taken, for example. Close cleanly: the next start need not recover again.
+            for sock in self._sockets:
+                sock.close()
             pool = BlockingPool(given.executor(1, "closing"), loop)
             await pool.run(partial(opened.logs.close, clean=True))
             pool.close()
@@ -158,22 +164,42 @@ class Broker:
         config = self._config
         bound = []
         for listener in config.served_listeners:
-            try:
-                sock = self._environment.bind(
-                    listener,
-                    config.socket_receive_buffer_bytes,
-                    config.socket_send_buffer_bytes,
-                    config.socket_listen_backlog_size,
-                )
-            except OSError as error:
-                raise OSError(
-                    error.errno,
-                    f"cannot listen on {listener}: {error.strerror}; "
-                    "is another broker running, or another program on that port?",
-                ) from None
+            sock = self._bind_one(
+                listener,
+                config.socket_receive_buffer_bytes,
+                config.socket_send_buffer_bytes,
+                config.socket_listen_backlog_size,
+            )
             self._sockets.append(sock)
             bound.append((listener, sock.getsockname()[1]))
+        self._bind_http()
         return bound
+
+    def _bind_http(self) -> None:
+        """Open the HTTP listener; warn if its usual port is taken and nobody has named it."""
+        listener = self._config.http
+        if listener is None:
+            return
+        try:
+            self._http = self._bind_one(listener, -1, -1, HTTP_BACKLOG)
+        except OSError as error:
+            if self._loaded.origin("barnabas.http.listener").source is not Source.DEFAULT:
+                raise
+            logger.warning(
+                "no /metrics, /healthz and /readyz: %s Set barnabas.http.listener to another"
+                " address, or to nothing",
+                error.strerror,
+            )
+
+    def _bind_one(self, listener: Listener, *sizes: int) -> socket.socket:
+        try:
+            return self._environment.bind(listener, *sizes)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"cannot listen on {listener}: {error.strerror}; "
+                "is another broker running, or another program on that port?",
+            ) from None
 
     def _say_that_it_listens(self) -> None:
         for listener, port in self._assembly.bound:
@@ -194,6 +220,11 @@ class Broker:
                 logger.warning(
                     "listener %s is open to the network without authentication", listener.name
                 )
+        if self._http is not None and self._config.http is not None:
+            logger.info(
+                "listening on http://%s for /metrics, /healthz and /readyz",
+                str(self._config.http._replace(port=self._http.getsockname()[1])).split("//")[1],
+            )
 
     async def serve(self) -> bool:
         """Wait for a signal; return True if a task that must not end has ended instead."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from config.authorizer_keys import parse_super_users
 from config.errors import ConfigError
+from config.http_address import parse_http_address
 from config.keys import Key, keys_of
 from config.listeners import (
     OWN_PROTOCOLS,
@@ -36,6 +37,7 @@ class BrokerConfig(SslKeys):
     max.connections.per.ip; `data_directory` is the one directory. `listener_values` holds the
     values that listeners have for themselves, by name and key; `tls` the TLS of those that use it.
     `super_principals` are the principals in super.users.
+    `http` is the HTTP listener, None if it is off.
     """
 
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
@@ -45,6 +47,7 @@ class BrokerConfig(SslKeys):
     connection_limits: dict[str, int] = field(init=False)
     tls: dict[str, TlsSettings] = field(init=False)
     super_principals: frozenset[str] = field(init=False)
+    http: Listener | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Check what concerns several keys at once, and read the listeners."""
@@ -65,6 +68,7 @@ class BrokerConfig(SslKeys):
         set_once(self, "connection_limits", self._read_overrides())
         set_once(self, "tls", self._read_tls())
         set_once(self, "super_principals", parse_super_users(self.super_users))
+        set_once(self, "http", parse_http_address(self.barnabas_http_listener))
         self._check_inter_broker_name()
 
     @property

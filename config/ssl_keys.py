@@ -1,4 +1,4 @@
-"""The broker's keys for TLS, after those of config/authorizer_keys.py.
+"""The broker's keys for TLS, after those of config/http_keys.py.
 
 Names, kinds, defaults and bounds are those of Kafka's BrokerSecurityConfigs and SslConfigs. Each
 key may be set for one listener (`listener.name.<name>.<key>`, config/listener_keys.py), and that
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from config.authorizer_keys import AuthorizerKeys
 from config.checks import one_of, some_of
+from config.http_keys import HttpKeys
 from config.keys import Importance, Update, key
 from config.values import Kind
 
@@ -24,7 +24,7 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class SslKeys(AuthorizerKeys):
+class SslKeys(HttpKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.

@@ -13,6 +13,7 @@ may wait for the disk (`tests.support.loop_guard`), and must not report an unexp
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -36,6 +37,9 @@ loop_guard.guard_work()
 # tests start and stop with Ctrl-C would not stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Brokers of tests side by side would all want the same port; tests of HTTP set their own.
+os.environ.setdefault("BARNABAS_HTTP_LISTENER", "")
 
 READABLE_BYTES_MAX = 16
 

@@ -66,6 +66,7 @@ READ_AS = {
     "process.roles": "served_listeners",
     "inter.broker.listener.name": "served_listeners",
     "super.users": "super_principals",
+    "barnabas.http.listener": "http",
     "ssl.certificate": "tls",
     "ssl.key": "tls",
     "ssl.keystore.type": "tls",

@@ -30,6 +30,7 @@ from protocol.kafka.dialect import KafkaDialect
 from protocol.msgpack.dialect import MsgpackDialect
 
 if TYPE_CHECKING:
+    from broker.http.http_listener import HttpListener
     from broker.network.handshakes import Handshakes
 
 logger = logging.getLogger("barnabas.server")
@@ -39,9 +40,17 @@ LAST_ANSWERS_SECONDS = 0.5  # for clients to receive the last answers
 
 
 class Serving:
-    """The running parts of one broker; `sockets` are those of `assembly.bound`, in its order."""
+    """The running parts of one broker; `sockets` are those of `assembly.bound`, in its order.
 
-    def __init__(self, assembly: Assembly, sockets: Sequence[socket.socket]) -> None:
+    `http` is the socket of the HTTP listener, if there is one.
+    """
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        sockets: Sequence[socket.socket],
+        http: socket.socket | None = None,
+    ) -> None:
         services, network = assembly.services, assembly.network
         config = services.config
         self._clock = services.clock
@@ -72,6 +81,7 @@ class Serving:
         self.housekeeping = Housekeeping(services, self.processors)
         self.cleaner = LogCleaner(services)
         self.slow_steps = SlowSteps(config.barnabas_slow_step_ms, self._clock)
+        self._http = _http(assembly, http, self.processors)
         self._accepting: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []
 
@@ -86,6 +96,8 @@ class Serving:
             self._working.append(_running(Owner.WORKER, worker.run, worker.name))
         for acceptor in self._acceptors:
             self._accepting.append(_running(Owner.ACCEPTOR, acceptor.run, acceptor.name))
+        if self._http is not None:
+            self._http.start()
 
     async def until(self, stop: asyncio.Event) -> bool:
         """Wait for `stop`; return True if a task that must not end has ended instead."""
@@ -103,7 +115,9 @@ class Serving:
         return True
 
     def close_doors(self) -> None:
-        """Stop accepting connections and reading from them."""
+        """Stop accepting connections and reading from them; HTTP says so, until `end_tasks`."""
+        if self._http is not None:
+            self._http.begin_stop()
         for sock in self._sockets:
             sock.close()
         for task in self._accepting:
@@ -129,7 +143,9 @@ class Serving:
         )
 
     async def end_tasks(self) -> None:
-        """Cancel the tasks of acceptors, processors and workers."""
+        """Cancel the tasks of acceptors, processors and workers, and end HTTP."""
+        if self._http is not None:
+            await self._http.stop()
         tasks = [*self._working, *self._accepting]
         for task in tasks:
             task.cancel()
@@ -164,6 +180,26 @@ def _handshakes(assembly: Assembly) -> Handshakes | None:
     from broker.network.handshakes import Handshakes
 
     return Handshakes(services.tls, assembly.network.limits, services.metrics, services.clock)
+
+
+def _http(
+    assembly: Assembly, sock: socket.socket | None, processors: Sequence[Processor]
+) -> HttpListener | None:
+    """Import and make the HTTP listener, if there is one."""
+    config = assembly.services.config
+    if sock is None or config.http is None:
+        return None
+    from broker.http.http_listener import HttpListener
+    from broker.http.routes import PageRules
+    from broker.http.surroundings import Surroundings
+
+    rules = PageRules.of(
+        config.http,
+        config.barnabas_http_hosts,
+        config.barnabas_http_password,
+        is_open=not config.authorizer_class_name,
+    )
+    return HttpListener(sock, Surroundings(assembly, processors), rules)
 
 
 def dialects_of(clock: Clock) -> dict[str, Dialect]:

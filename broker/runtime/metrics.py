@@ -28,6 +28,12 @@ class Metrics:
     authorizations_denied: int = 0  # and answered with an error; filtering does not count
     authorizations_forgotten: int = 0  # decisions that were remembered, for lack of room
     audit_lines_dropped: int = 0  # of denied requests: too many in a second
+    http_connections_now: int = 0
+    http_connections_refused: int = 0  # too many, and each was being answered
+    http_connections_displaced: int = 0  # the one that had waited longest for its client
+    http_requests: int = 0
+    http_requests_refused: int = 0  # malformed, too large, or too slow
+    http_timeouts: int = 0  # of clients that do not send, or do not read their answer
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, with their connection closed
     bad_requests: int = 0  # answered with an error, with their connection kept

@@ -56,6 +56,7 @@ class Owner(Enum):
     TOPIC_CHANGE = "the change, which the next start checks again"
     TICKER = "one run of the periodic duty"
     COMPACTION = "the compaction pass"
+    HTTP = "the HTTP connection, or what was asked"
     STOP = "this step of the stop"
 
 

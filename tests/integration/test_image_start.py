@@ -41,6 +41,8 @@ def test_without_settings_both_dialects_are_served_to_all(place: Path) -> None:
     assert found["KAFKA_LISTENERS"] == "PLAINTEXT://0.0.0.0:9092,MSGPACK://0.0.0.0:9094"
     assert found["KAFKA_ADVERTISED_LISTENERS"].endswith(",MSGPACK://localhost:9094")
     assert said == ""
+    assert found["BARNABAS_HTTP_LISTENER"] == ":9095"
+    assert start(place, BARNABAS_HTTP_LISTENER="")[0]["BARNABAS_HTTP_LISTENER"] == ""
 
 
 OURS = ",MSGPACK://127.0.0.1:9094"

@@ -51,6 +51,7 @@ PLACES = {
 ELSEWHERE = {
     "APPEND": "tests/unit/broker/partitions/test_append_queue.py",
     "FETCH_READ": "tests/unit/broker/partitions/test_fetch_reading.py",
+    "HTTP": "tests/unit/broker/test_http.py",
     "HANDSHAKE": "tests/unit/broker/network/test_handshakes.py",
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",

@@ -94,7 +94,9 @@ class _Tiny(Loaded):
 
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     """Return a configuration; `tiny` holds fields below the limits of their keys, and scales."""
-    loaded = _loaded((("listeners", LISTENERS), *sorted(settings.items())))
+    loaded = _loaded(
+        (("barnabas.http.listener", ""), ("listeners", LISTENERS), *sorted(settings.items()))
+    )
     if not tiny:
         return loaded
     scales = {name: value for name, value in tiny.items() if MARK in name}

@@ -15,9 +15,8 @@ FLEXIBLE_SINCE = 3
 
 def loaded(directory: Path, *settings: str, port: int = 0) -> Loaded:
     listeners = f"listeners=PLAINTEXT://127.0.0.1:{port}"
-    return load(
-        file=None, environment={}, set_values=[listeners, *settings], data_dir=str(directory)
-    )
+    given = [listeners, "barnabas.http.listener=", *settings]
+    return load(file=None, environment={}, set_values=given, data_dir=str(directory))
 
 
 def port_of(broker: Broker) -> int:
