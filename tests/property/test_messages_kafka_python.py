@@ -67,7 +67,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     MODULES = [
         importlib.import_module(f"kafka.protocol.{name}")
-        for name in ("admin", "consumer", "metadata", "producer")
+        for name in ("admin", "consumer", "metadata", "producer", "sasl")
     ]
     from kafka.protocol.schemas.fields.codecs import BitField
 ALL = set(each_version(api_messages() + record_messages()))

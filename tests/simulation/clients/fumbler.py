@@ -300,6 +300,8 @@ def _cluster(own: str) -> list[Question]:
         Question("consumer_group_describe", {"group_ids": [own], **operations}, no_group),
         Question("api_versions", unnamed, (E.INVALID_REQUEST,), 3),
         Question("unregister_broker", {"broker_id": 1}, (E.INVALID_REQUEST,)),
+        Question("sasl_handshake", {"mechanism": "PLAIN"}, (E.ILLEGAL_SASL_STATE,)),
+        Question("sasl_authenticate", {"auth_bytes": b"\0a\0b"}, (E.ILLEGAL_SASL_STATE,)),
     ]  # fmt: skip
 
 

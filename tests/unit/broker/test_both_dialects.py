@@ -132,6 +132,8 @@ def filled(row: Handler, topic_id: bytes) -> Any:
             "resources": [AlterConfigsResource(resource_type=TOPIC, resource_name="no")]
         },
         ApiKey.UNREGISTER_BROKER: {"broker_id": 77},
+        ApiKey.SASL_HANDSHAKE: {"mechanism": "PLAIN"},
+        ApiKey.SASL_AUTHENTICATE: {"auth_bytes": b"token"},
     }
     if row.api_key == ApiKey.FETCH:
         return fetch(of(0, 0), topic_id=topic_id, topic="")

@@ -26,6 +26,7 @@ from tests.unit.protocol import (
     golden_config_messages,
     golden_group_descriptions,
     golden_group_messages,
+    golden_security_messages,
     golden_transaction_messages,
 )
 
@@ -438,6 +439,7 @@ GOLDEN += golden_cluster_messages.GOLDEN
 GOLDEN += golden_config_messages.GOLDEN
 GOLDEN += golden_administration_messages.GOLDEN
 GOLDEN += golden_group_messages.GOLDEN
+GOLDEN += golden_security_messages.GOLDEN
 GOLDEN += golden_group_descriptions.GOLDEN
 GOLDEN += golden_transaction_messages.GOLDEN
 
