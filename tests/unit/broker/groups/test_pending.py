@@ -41,7 +41,7 @@ class Log:
 
     def is_empty(self):
         pending = self.offsets.pending
-        left = pending.producers() or pending._producers or pending._first
+        left = pending.producers() or pending._producers or pending._first or pending._at
         return not left and not self.offsets._groups
 
 
@@ -199,3 +199,56 @@ def test_ten_thousand_offsets_end_in_one_short_step(log):
         log.pend(A, 5, partition=partition)
     log.ends(A, commits=True)
     assert {one.offset for one in log.offsets.topics("g")["t"].values()} == {5}
+
+
+def test_a_place_knows_only_the_producers_that_are_there(log):
+    log.pend(0, 0, partition=1)  # so that the group never is without
+    for producer in range(1, 50):
+        log.pend(producer, producer)
+        log.ends(producer, commits=producer % 2 == 0)
+    assert len(log.offsets.pending._at["g"]["t", 0]) <= 2
+    assert not log.offsets.pending.has("g", "t", 0)
+    assert log.offsets.pending._at["g"].keys() == {("t", 1)}
+    assert list(log.offsets.pending.places("g")) == [("t", 1)]
+
+
+def test_a_place_of_many_producers_is_free_when_the_last_has_left(log):
+    for producer in range(5):
+        log.pend(producer, producer)
+        log.pend(producer, producer, partition=producer + 1)
+    for producer in (3, 0, 4, 1):
+        log.ends(producer, commits=False)
+        assert log.offsets.pending.has("g", "t", 0)
+        assert not log.offsets.pending.has("g", "t", producer + 1)
+    assert list(log.offsets.pending.places("g")) == [("t", 0), ("t", 3)]
+    log.ends(2, commits=True)
+    assert (log.offsets.pending.has("g", "t", 0), log.committed()) == (False, 2)
+
+
+class Counted(dict):
+    """Offsets of producers, which count how often somebody looks."""
+
+    looked = 0
+
+    def get(self, *args):
+        Counted.looked += 1
+        return super().get(*args)
+
+    def __getitem__(self, key):
+        Counted.looked += 1
+        return super().__getitem__(key)
+
+
+def test_whether_a_place_is_pending_does_not_depend_on_how_many_producers_a_group_has(log):
+    pending = log.offsets.pending
+    pending._of = Counted()
+    for producer in range(300):
+        log.pend(producer, 1, partition=producer)
+    Counted.looked = 0
+    assert all(pending.has("g", "t", partition) for partition in range(300))
+    assert not any(pending.has("g", "t", partition) for partition in range(300, 600))
+    assert len(list(pending.places("g"))) == 300
+    for partition in range(300):
+        log.plain(None, partition=partition)
+    assert Counted.looked < 300 * 10
+    assert log.is_empty()
