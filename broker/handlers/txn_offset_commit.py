@@ -115,9 +115,13 @@ def _sort_out(
     """Divide the partitions of the request into those that exist and those that do not."""
     known: list[TxnOffsetCommitRequestTopic] = []
     unknown: list[TxnOffsetCommitRequestTopic] = []
+    by_name: dict[str, set[int]] = {}  # a topic may have many partitions, and be named often
     for asked in body.topics:
-        topic = services.topics.by_name(asked.name)
-        numbers = set() if topic is None else {info.partition for info in topic.partitions}
+        numbers = by_name.get(asked.name)
+        if numbers is None:
+            topic = services.topics.by_name(asked.name)
+            numbers = set() if topic is None else {info.partition for info in topic.partitions}
+            by_name[asked.name] = numbers
         for found, is_known in ((known, True), (unknown, False)):
             partitions = [
                 one for one in asked.partitions if (one.partition_index in numbers) is is_known

@@ -284,3 +284,18 @@ def test_an_error_is_repeated_for_each_partition():
         ("t", 88),
         ("u", 88),
     ]
+
+
+async def test_a_topic_that_is_named_often_is_looked_up_once(rig, producer, monkeypatch):
+    looked_up = []
+    by_name = rig.services.topics.by_name
+    monkeypatch.setattr(
+        rig.services.topics, "by_name", lambda name: looked_up.append(name) or by_name(name)
+    )
+    one = TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=5)
+    named = TxnOffsetCommitRequestTopic(name="t", partitions=[one])
+    missing = TxnOffsetCommitRequestTopic(name="missing", partitions=[one])
+    found = await commit(producer, topics=[named, missing] * 20)
+    assert sorted(set(found)) == [("missing", 1, UNKNOWN_TOPIC), ("t", 1, 0)]
+    assert len(found) == 40
+    assert (looked_up.count("t"), looked_up.count("missing")) == (1, 1)
