@@ -17,8 +17,11 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from broker.metadata.acl_image import AclImage
+from broker.metadata.image_error import ImageError
 from broker.metadata.records_io import UnknownRecord
 from broker.metadata.scram_image import ScramImage
+from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.metadata_records import (
     NO_LEADER_CHANGE,
     ClearElrRecord,
@@ -41,10 +44,6 @@ RECOVERY_STATE_UNCHANGED: Final = -1
 RECOVERED: Final = 0
 NO_OP: Final = 20  # NO_OP_RECORD: a heartbeat, nothing to keep
 MIGRATING_DIRECTORY: Final = bytes(16)  # DirectoryId.MIGRATING: "not known yet"
-
-
-class ImageError(Exception):
-    """A record that contradicts the records before it."""
 
 
 @dataclass(slots=True)
@@ -93,6 +92,7 @@ class ClusterImage:
         self.other_configs: dict[tuple[int, str], dict[str, str]] = {}  # (type, name): kept, unused
         self.feature_levels: dict[str, int] = {}
         self.next_producer_id = 0
+        self.acls = AclImage()
         self.scram = ScramImage()
         self.broker_epochs: dict[int, int] = {}
         self.kept: list[UnknownRecord | RegisterBrokerRecord] = []  # for snapshots, in their order
@@ -117,6 +117,7 @@ class ClusterImage:
         captured.topics_by_id = {}
         captured.broker_configs = {name: own.copy() for name, own in self.broker_configs.items()}
         captured.other_configs = {key: own.copy() for key, own in self.other_configs.items()}
+        captured.acls = self.acls.capture()
         captured.feature_levels = self.feature_levels.copy()
         captured.kept = self.kept[:]
         captured.scram = self.scram.capture()
@@ -235,6 +236,9 @@ class ClusterImage:
         else:
             self.feature_levels.pop(record.name, None)
 
+    def _apply_acl(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> None:
+        self.acls.apply(record)
+
     def _apply_producer_ids(self, record: ProducerIdsRecord) -> None:
         if record.next_producer_id < self.next_producer_id:
             raise ImageError(
@@ -291,6 +295,8 @@ _APPLY: Final[dict[type[Any], Any]] = {
     ConfigRecord: ClusterImage._apply_config,  # noqa: SLF001
     FeatureLevelRecord: ClusterImage._apply_feature_level,  # noqa: SLF001
     ProducerIdsRecord: ClusterImage._apply_producer_ids,  # noqa: SLF001
+    AccessControlEntryRecord: ClusterImage._apply_acl,  # noqa: SLF001
+    RemoveAccessControlEntryRecord: ClusterImage._apply_acl,  # noqa: SLF001
     RegisterBrokerRecord: ClusterImage._apply_register_broker,  # noqa: SLF001
     ClearElrRecord: ClusterImage._apply_clear_elr,  # noqa: SLF001
     UserScramCredentialRecord: ClusterImage._apply_user,  # noqa: SLF001

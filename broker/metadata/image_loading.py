@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker.metadata.image import ClusterImage, ImageError
+from broker.metadata.image import ClusterImage
+from broker.metadata.image_error import ImageError
 from broker.metadata.records_io import decode_record
 from broker.metadata.tail import damage_of_tail
 from protocol.errors import DecodeError

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from protocol.errors import DecodeError
 from protocol.kafka.codec import decode_message, encode_message
 from protocol.metadata_records import (
@@ -48,6 +49,8 @@ RECORDS: Final[dict[type[Any], int]] = {
     RemoveTopicRecord: 0,
     FeatureLevelRecord: 0,
     ProducerIdsRecord: 0,
+    AccessControlEntryRecord: 0,
+    RemoveAccessControlEntryRecord: 0,
     ClearElrRecord: 0,  # read only
     UserScramCredentialRecord: 0,
     RemoveUserScramCredentialRecord: 0,

@@ -7,7 +7,7 @@
 Offsets count from 0, all batches have the epoch of the last record that the snapshot stands for
 (KIP-630; Kafka: RecordsSnapshotWriter, MetadataImage.write). First come the feature levels, then
 the records that have no meaning here, then topics with their partitions, configs, producer ids,
-users.
+ACLs, users.
 
 Nothing is lost that only Kafka understands: records of types without a meaning here, and the
 registrations of brokers, are in the snapshot as they were in the log, and in their order. Only
@@ -60,6 +60,7 @@ def image_records(image: ClusterImage) -> list[Any]:
         found += _config_records(resource_type, name, configs)
     if image.next_producer_id:
         found.append(ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id))
+    found += image.acls.records()
     found += image.scram.records()
     return found
 

@@ -297,11 +297,12 @@ def test_bytes_are_kafkas(record: object, version: int, golden: str) -> None:
 
 def test_every_version_of_every_record_is_in_the_table() -> None:
     covered = {(type(record), version) for record, version, _ in GOLDEN}
-    assert covered == set(each_version(record_messages()))
+    declared = [cls for cls in record_messages() if cls.__module__ == records.__name__]
+    assert covered == set(each_version(declared))  # those of acl_records have a test of their own
 
 
 def test_a_type_finds_its_class() -> None:
-    # Kafka's MetadataRecordType; users (11, 22) have a module; 10, 14, 18, 19, 21, 26 are kept.
+    # Kafka's MetadataRecordType; users (11, 22) have a module; 10, 14, 21, 26 are kept.
     assert {record_type: cls.__name__ for record_type, cls in records.METADATA_RECORDS.items()} == {
         0: "RegisterBrokerRecord",
         1: "UnregisterBrokerRecord",
@@ -315,6 +316,8 @@ def test_a_type_finds_its_class() -> None:
         12: "FeatureLevelRecord",
         15: "ProducerIdsRecord",
         17: "BrokerRegistrationChangeRecord",
+        18: "AccessControlEntryRecord",
+        19: "RemoveAccessControlEntryRecord",
         20: "NoOpRecord",
         23: "BeginTransactionRecord",
         24: "EndTransactionRecord",

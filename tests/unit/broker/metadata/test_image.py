@@ -2,7 +2,8 @@
 
 import pytest
 
-from broker.metadata.image import ClusterImage, ImageError
+from broker.metadata.image import ClusterImage
+from broker.metadata.image_error import ImageError
 from broker.metadata.records_io import UnknownRecord
 from broker.metadata.snapshots import image_records
 from protocol.metadata_records import (
