@@ -52,7 +52,6 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
-    from broker.security.acl.authorizer import Authorizer
     from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -139,7 +138,7 @@ def assemble(
         cluster_id=logs.directory.meta.cluster_id,
         node_id=node_id,
     )
-    services.authorizer = _authorizer(config, clock, metrics)
+    _authorize(services, changes)
     _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
 
@@ -171,17 +170,20 @@ def _tls(
     return TlsListeners(config.tls, pool, clock, metrics)
 
 
-def _authorizer(config: BrokerConfig, clock: Clock, metrics: Metrics) -> Authorizer | None:
-    """Import and make the authorizer, if the configuration names one."""
+def _authorize(services: Services, changes: MetadataChanges) -> None:
+    """Import and make the authorizer and what changes its ACLs, if the configuration names one."""
+    config = services.config
     if not config.authorizer_class_name:
-        return None
+        return
+    from broker.acls import Acls
     from broker.security.acl.authorizer import Authorizer
     from broker.security.acl.rule import Policy
 
-    # To be removed with the first API that asks: until then nothing is protected.
-    logger.warning("authorizer.class.name is set, but no API asks the authorizer yet")
     policy = Policy(config.super_principals, config.allow_everyone_if_no_acl_found)
-    return Authorizer(policy, clock, metrics)
+    services.authorizer = authorizer = Authorizer(policy, services.clock, services.metrics)
+    services.acls = Acls(
+        services.controller, changes, authorizer, services.clock, services.random_bytes
+    )
 
 
 def _network(services: Services) -> Network:

@@ -29,6 +29,7 @@ from protocol.messages.api_versions import ApiVersion
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from broker.acls import Acls
     from broker.groups.coordinator import Coordinator
     from broker.security.acl.authorizer import Authorizer
     from broker.security.tls.tls_listeners import TlsListeners
@@ -68,6 +69,7 @@ class Services:
     cluster_id: str
     node_id: int
     authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
+    acls: Acls | None = field(default=None, init=False)  # with an authorizer
     _groups: Coordinator | None = field(default=None, init=False)
     _transactions: TransactionCoordinator | None = field(default=None, init=False)
 

@@ -6,14 +6,22 @@ UNKNOWN is what a reader does not know. ANY and MATCH belong to filters, never t
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Self
 
 WILDCARD: Final = "*"  # as a name, host or in `User:*`: each
 EVERY_USER: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"  # the only resource of type CLUSTER
 
 
-class ResourceType(IntEnum):
+class AclCode(IntEnum):
+    """A code of one of the enumerations; one that is not listed is UNKNOWN, its code 0."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        return cls(0) if isinstance(value, int) else None
+
+
+class ResourceType(AclCode):
     """What kind of thing an ACL protects."""
 
     UNKNOWN = 0
@@ -26,7 +34,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(AclCode):
     """How an ACL's name is compared with that of a resource."""
 
     UNKNOWN = 0
@@ -36,7 +44,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class AclOperation(IntEnum):
+class AclOperation(AclCode):
     """What a client wants to do with a resource (Kafka's AclOperation)."""
 
     UNKNOWN = 0
@@ -57,7 +65,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class PermissionType(IntEnum):
+class PermissionType(AclCode):
     """Whether an ACL allows or denies."""
 
     UNKNOWN = 0

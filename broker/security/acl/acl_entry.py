@@ -12,13 +12,14 @@ from broker.security.acl.acl_codes import (
     PermissionType,
     ResourceType,
 )
+from broker.security.acl.acl_hosts import one_form
 
 
 class AclEntry(NamedTuple):
     """An ACL (Kafka's AclBinding); two with the same fields are one.
 
-    `principal` is `User:name`, or `User:*` for each user. `host` is an address as connections show
-    it, or `*`: it is compared as text, so a network or a host name matches no client.
+    `principal` is `User:name`, or `User:*` for each user. `host` is an address, or `*`
+    (`broker.security.acl.acl_hosts`).
     """
 
     resource_type: ResourceType
@@ -46,7 +47,7 @@ class AclEntry(NamedTuple):
 
     def is_for_host(self, host: str) -> bool:
         """Return whether it concerns clients at this address."""
-        return self.host in (host, WILDCARD)
+        return self.host in (host, WILDCARD) or one_form(self.host) == one_form(host)
 
     def is_for_operation(self, operation: AclOperation) -> bool:
         """Return whether it concerns the operation. Only what allows implies other operations."""
@@ -57,9 +58,9 @@ class AclEntry(NamedTuple):
     def __str__(self) -> str:
         """Return the text of Kafka's StandardAcl, for its audit line."""
         return (
-            f"StandardAcl(resourceType={self.resource_type.name}, resourceName={self.name},"
+            f"StandardAcl[resourceType={self.resource_type.name}, resourceName={self.name},"
             f" patternType={self.pattern.name}, principal={self.principal}, host={self.host},"
-            f" operation={self.operation.name}, permissionType={self.permission.name})"
+            f" operation={self.operation.name}, permissionType={self.permission.name}]"
         )
 
 

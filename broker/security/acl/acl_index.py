@@ -64,6 +64,16 @@ class AclIndex:
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())
 
+    def named(self, resource_type: ResourceType, name: str) -> Iterator[AclEntry]:
+        """Yield the ACLs that have this very name, whatever their pattern."""
+        yield from self._literal.get((resource_type, name), ())
+        yield from self._prefixed.get((resource_type, name), ())
+
+    def all(self) -> Iterator[AclEntry]:
+        """Yield every ACL."""
+        for of_type in self._by_type.values():
+            yield from of_type
+
     def of_type(self, resource_type: ResourceType) -> _Bucket:
         """Return the ACLs for all resources of a type."""
         return self._by_type.get(resource_type, {})

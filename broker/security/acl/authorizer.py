@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
-from broker.security.acl.acl_codes import AclOperation, ResourceType
+from broker.security.acl.acl_codes import AclOperation, PatternType, ResourceType
 from broker.security.acl.acl_entry import AclEntry
+from broker.security.acl.acl_filter import AclFilter
 from broker.security.acl.acl_index import AclIndex
 from broker.security.acl.audit import Audit
 from broker.security.acl.resource_operations import OPERATIONS
@@ -96,6 +97,17 @@ class Authorizer:
             for operation in OPERATIONS[resource_type]
             if self.allows(principal, host, operation, resource_type, name)
         )
+
+    def candidates(self, wanted: AclFilter) -> list[AclEntry]:
+        """Return the ACLs in force among which are all that `wanted` matches."""
+        kind, name = wanted.resource_type, wanted.name
+        if kind is ResourceType.ANY:
+            return list(self._index.all())
+        if name is None:
+            return list(self._index.of_type(kind))
+        if wanted.pattern is PatternType.MATCH:
+            return list(self._index.of_resource(kind, name))
+        return list(self._index.named(kind, name))
 
     def log_denied(
         self,

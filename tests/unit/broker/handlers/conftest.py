@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.authorizing import AUTHORIZED
 from tests.support.broker_rig import Rig
 from tests.support.group_rig import find
 
@@ -12,6 +13,14 @@ from tests.support.group_rig import find
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     made = Rig(tmp_path / "data")
+    yield made
+    assert await made.close()
+
+
+@pytest.fixture
+async def guarded_rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    """A broker with an authorizer; the connection of a call is a super user's."""
+    made = Rig(tmp_path / "data", **AUTHORIZED)
     yield made
     assert await made.close()
 

@@ -1,5 +1,7 @@
 """Kafka's codes: its own tables, as its JSON converters and DescribeAcls show them."""
 
+import pytest
+
 from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionType, ResourceType
 
 
@@ -17,3 +19,14 @@ def test_the_codes_are_kafkas():
     assert [kind.name for kind in PermissionType] == ["UNKNOWN", "ANY", "DENY", "ALLOW"]
     for kinds in (ResourceType, PatternType, AclOperation, PermissionType):
         assert [int(kind) for kind in kinds] == list(range(len(kinds)))
+
+
+@pytest.mark.parametrize("kinds", [ResourceType, PatternType, AclOperation, PermissionType])
+@pytest.mark.parametrize("code", [-1, -128, 77, 127])
+def test_a_code_that_is_not_listed_is_unknown(kinds, code):
+    assert kinds(code) is kinds.UNKNOWN
+
+
+def test_a_word_is_no_code():
+    with pytest.raises(ValueError, match="READ"):
+        AclOperation("READ")

@@ -44,8 +44,14 @@ def test_a_principal(given, principal, expected):
     ("given", "expected"),
     [("10.0.0.1", True), ("*", True), ("10.0.0.0/8", False), ("localhost", False), ("", False)],
 )
-def test_a_host_is_compared_as_text(given, expected):
+def test_a_host_is_one_address(given, expected):
     assert acl(host=given).is_for_host("10.0.0.1") is expected
+    assert acl(host=given).is_for_host("::ffff:10.0.0.1") is expected
+
+
+def test_an_address_matches_however_it_is_written():
+    assert acl(host="0:0:0:0:0:0:0:1").is_for_host("::1")
+    assert not acl(host="::2").is_for_host("::1")
 
 
 @pytest.mark.parametrize("operation", [op for op in AclOperation if op > AclOperation.ALL])
@@ -65,6 +71,6 @@ def test_an_allowed_operation_implies_describing(operation):
 
 def test_its_text_is_that_of_kafkas_audit_line():
     assert str(acl(name="t", host="*", deny=True)) == (
-        "StandardAcl(resourceType=TOPIC, resourceName=t, patternType=LITERAL,"
-        " principal=User:alice, host=*, operation=READ, permissionType=DENY)"
+        "StandardAcl[resourceType=TOPIC, resourceName=t, patternType=LITERAL,"
+        " principal=User:alice, host=*, operation=READ, permissionType=DENY]"
     )
