@@ -14,8 +14,8 @@ keep a path and ask for the `File` at each use: a dictionary look-up if it is op
 - The capacity leaves descriptors for connections, but they may take more than their share. If the
   system has no descriptor left, files that are not used are closed for it, one after the other.
 - Pages of mapped files count as this process's memory once they are sent, although they belong to
-  the page cache. They are released after a second without such sends, and after every 512 MiB: not
-  at once, since the next send of the same pages would have to map them again, one by one.
+  the page cache. They are released after every 32 MiB, and after a second without such sends:
+  mapping them again for the next send costs nothing measurable (docs/decisions/0030).
 
 Look-ups in the table need no lock and come from any thread; changes take one. Before Python 3.13 a
 mapped file holds two descriptors, so `descriptor_count` counts maps as well.
@@ -31,7 +31,7 @@ from storage.files.room import NO_DESCRIPTOR
 
 # A file that is evicted gives no descriptor back while a reader holds it, or if another takes it.
 EVICTED_FOR_ONE_MAX = 16
-VIEWED_BYTES_MAX = 512 * 1024 * 1024  # releasing that much takes 2 ms
+VIEWED_BYTES_MAX = 32 * 1024 * 1024
 
 
 class OpenFiles:
@@ -45,6 +45,7 @@ class OpenFiles:
         self.over_capacity_count = 0
         self._viewed_bytes = 0  # since pages were released
         self._viewed_bytes_before = 0  # the last sweep
+        self._viewed: dict[str, File] = {}  # by path, since pages were released
         self._files: OrderedDict[str, File] = OrderedDict()  # from the hand on
         self._lock = threading.Lock()
 
@@ -98,8 +99,9 @@ class OpenFiles:
         """Return the file if it is open."""
         return self._files.get(path)
 
-    def viewed(self, size: int) -> None:
+    def viewed(self, file: File, size: int) -> None:
         """Count `size` bytes of a mapped file that are about to be sent."""
+        self._viewed[file.path] = file
         self._viewed_bytes += size
         if self._viewed_bytes > VIEWED_BYTES_MAX:
             self._forget_pages()
@@ -112,19 +114,23 @@ class OpenFiles:
 
     def _forget_pages(self) -> None:
         self._viewed_bytes = 0
-        for file in tuple(self._files.values()):
+        viewed, self._viewed = self._viewed, {}
+        for file in viewed.values():
             file.forget_pages()
 
     def forget(self, path: str) -> None:
         """Drop a file, dirty or not: its owner has synced it, or removes it."""
         with self._lock:
             self._files.pop(path, None)
+            self._viewed.pop(path, None)  # nothing here keeps the file of a deleted segment open
 
     def rename(self, old: str, new: str) -> None:
         """Rename a file on disk, keeping it open under its new name."""
         self.filesystem.rename(old, new)  # without the lock: no other thread must wait for the disk
         with self._lock:
             self._files.pop(new, None)
+            self._viewed.pop(new, None)
+            self._viewed.pop(old, None)
             file = self._files.pop(old, None)
             if file is not None:
                 file.path = new
@@ -134,6 +140,7 @@ class OpenFiles:
         """Drop every file."""
         with self._lock:
             self._files.clear()
+            self._viewed.clear()
 
     def _evict(self) -> bool:
         """Move the hand until a file is evicted, at most twice round; return whether one was."""
@@ -145,6 +152,7 @@ class OpenFiles:
                 files.move_to_end(path)  # behind the hand; readers find it all the time
                 continue
             del files[path]
+            self._viewed.pop(path, None)
             self.evicted_count += 1
             return True
         self.over_capacity_count += 1

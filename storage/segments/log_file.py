@@ -145,7 +145,7 @@ class LogFile:
                 mapped = file.mapped = file.map(self.size)
             except (OSError, ValueError) as error:  # ValueError: the file is shorter than `size`
                 raise LogFailed(self.path, f"cannot map {self.size} bytes: {error}") from error
-        self._files.viewed(size)
+        self._files.viewed(file, size)
         return mapped[position : position + size]
 
     def read_header_at(self, position: int) -> BatchHeader | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import weakref
 
 import pytest
 
-from storage.files.open_files import EVICTED_FOR_ONE_MAX, OpenFiles
+from storage.files.open_files import EVICTED_FOR_ONE_MAX, VIEWED_BYTES_MAX, OpenFiles
 from tests.support.memory_filesystem import MemoryFile, MemoryFileSystem
 
 
@@ -135,28 +136,48 @@ def test_maps_count_as_descriptors(disk: MemoryFileSystem) -> None:
     assert files.descriptor_count == 3
 
 
-def test_pages_of_all_maps_are_released_after_a_pause_and_after_many_sent_bytes(
+def test_pages_of_sent_maps_are_released_after_a_pause_and_after_many_sent_bytes(
     disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = OpenFiles(disk, 10)
     forgotten: list[str] = []
-    for path in ("/a", "/b"):
+    for path in ("/a", "/b", "/c"):  # /c is not sent
         file = files.get(path)
         monkeypatch.setattr(file, "forget_pages", lambda path=path: forgotten.append(path))
-    files.viewed(1)
+    files.viewed(files.get("/a"), 1)
     files.sweep()
-    files.viewed(1)
+    files.viewed(files.get("/b"), 1)
     files.sweep()
     assert forgotten == []  # they are still in use
     files.sweep()
     assert forgotten == ["/a", "/b"]
     files.sweep()
     assert forgotten == ["/a", "/b"]
-    for _ in range(512):
-        files.viewed(1 << 20)
+    for _ in range(VIEWED_BYTES_MAX >> 20):
+        files.viewed(files.get("/b"), 1 << 20)
     assert forgotten == ["/a", "/b"]
-    files.viewed(1)
-    assert forgotten == ["/a", "/b"] * 2
+    files.viewed(files.get("/a"), 1)
+    assert forgotten == ["/a", "/b", "/b", "/a"]
+
+
+@pytest.mark.parametrize("how", ["forgotten", "renamed", "evicted", "closed"])
+def test_a_file_that_leaves_the_table_is_not_kept_open_because_it_was_sent(
+    disk: MemoryFileSystem, how: str
+) -> None:
+    files = OpenFiles(disk, 1)
+    files.get("/a", create=True)
+    sent = weakref.ref(files.get("/a"))
+    files.viewed(files.get("/a"), 1)
+    if how == "forgotten":
+        files.forget("/a")
+    elif how == "renamed":
+        files.rename("/a", "/b")
+        files.forget("/b")
+    elif how == "evicted":
+        files.get("/b", create=True)
+    else:
+        files.close()
+    assert sent() is None
 
 
 class Watched(MemoryFileSystem):
