@@ -76,7 +76,8 @@ class Services:
     @cached_property
     def users(self) -> Users:
         """The users that logins are checked against."""
-        return Users(self.controller.image.scram)
+        image = self.controller.image.scram
+        return Users(image, self.topics.record, self.pool, self.clock)
 
     @property
     def groups(self) -> Coordinator:

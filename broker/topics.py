@@ -246,13 +246,14 @@ class Topics:
         await self._changes.carry_through(self._changes.durable(block.end_offset))
         return range(block.start, block.start + block.count)
 
-    async def record(self, records: Sequence[Any]) -> None:
+    async def record(self, records: Sequence[Any], batch: bytearray | None = None) -> None:
         """Write `records` to the metadata log, and return when they are durable.
 
-        For changes that concern the image alone: no log is made, opened or dropped. Raises
+        They are written and applied before this first waits. `batch` is what `encode_batch` made of
+        them. For changes that concern the image alone: no log is made, opened or dropped. Raises
         LogFailed, or TopicError if the metadata log cannot be made durable.
         """
-        end_offset = self._controller.metadata_log.append(records, self._clock.now_ms())
+        end_offset = self._controller.metadata_log.append(records, self._clock.now_ms(), batch)
         await self._changes.carry_through(self._changes.durable(end_offset))
 
     async def _durable(self, end_offset: int, lives: Iterable[TopicLife]) -> None:

@@ -305,7 +305,31 @@ def _cluster(own: str) -> list[Question]:
     ]  # fmt: skip
 
 
-SUBJECTS: Final[tuple[Callable[[str], list[Question]], ...]] = (_configs, _topics, _logs, _cluster)
+def _users(own: str) -> list[Question]:
+    users = [{"name": own}, {"name": own}, {"name": f"{own}-no"}]
+    credentials = [{"name": f"{own}-{code}", "mechanism": code} for code in range(4)]
+    user = {"name": own, "mechanism": 1, "iterations": 4_096, "salt": b"s", "salted_password": b"p"}
+    errors = (0, E.RESOURCE_NOT_FOUND, E.DUPLICATE_RESOURCE, E.UNSUPPORTED_SASL_MECHANISM)
+    unacceptable = (E.UNACCEPTABLE_CREDENTIAL,)
+    return [
+        Question("describe_user_scram_credentials", {"users": users}, errors),
+        Question("alter_user_scram_credentials", {"deletions": credentials}, errors),
+        Question("alter_user_scram_credentials", {"upsertions": [user]}, (0,)),
+        Question(
+            "alter_user_scram_credentials",
+            {"upsertions": [user | {"iterations": 9}]},
+            unacceptable,
+        ),
+    ]
+
+
+SUBJECTS: Final[tuple[Callable[[str], list[Question]], ...]] = (
+    _configs,
+    _topics,
+    _logs,
+    _cluster,
+    _users,
+)
 
 
 # -- Asking ---------------------------------------------------------------------------------------

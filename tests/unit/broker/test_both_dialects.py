@@ -15,10 +15,12 @@ from broker.runtime.request import ConnectionInfo, Request
 from protocol.api_keys import ApiKey
 from protocol.kafka.codec import decode_message, encode_message
 from protocol.messages.alter_configs import AlterConfigsResource
+from protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion
 from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.create_topics import CreatableTopic
 from protocol.messages.delete_topics import DeleteTopicState
 from protocol.messages.describe_configs import DescribeConfigsResource
+from protocol.messages.describe_user_scram_credentials import UserName
 from protocol.messages.leave_group import MemberIdentity
 from protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from protocol.messages.metadata import MetadataRequestTopic
@@ -134,6 +136,10 @@ def filled(row: Handler, topic_id: bytes) -> Any:
         ApiKey.UNREGISTER_BROKER: {"broker_id": 77},
         ApiKey.SASL_HANDSHAKE: {"mechanism": "PLAIN"},
         ApiKey.SASL_AUTHENTICATE: {"auth_bytes": b"token"},
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {"users": [UserName(name="no")]},
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
+            "deletions": [ScramCredentialDeletion(name="no", mechanism=1)]
+        },
     }
     if row.api_key == ApiKey.FETCH:
         return fetch(of(0, 0), topic_id=topic_id, topic="")

@@ -47,6 +47,8 @@ SERVED = {
     "AlterPartitionReassignments": (45, 0, 1),
     "ListPartitionReassignments": (46, 0, 0),
     "OffsetDelete": (47, 0, 0),
+    "DescribeUserScramCredentials": (50, 0, 0),
+    "AlterUserScramCredentials": (51, 0, 0),
     "DescribeQuorum": (55, 0, 2),
     "UpdateFeatures": (57, 0, 2),
     "DescribeCluster": (60, 0, 2),

@@ -28,6 +28,7 @@ from tests.unit.protocol import (
     golden_group_messages,
     golden_security_messages,
     golden_transaction_messages,
+    golden_user_messages,
 )
 
 CLICKS_ID = bytes([2]) * 16
@@ -442,6 +443,7 @@ GOLDEN += golden_group_messages.GOLDEN
 GOLDEN += golden_security_messages.GOLDEN
 GOLDEN += golden_group_descriptions.GOLDEN
 GOLDEN += golden_transaction_messages.GOLDEN
+GOLDEN += golden_user_messages.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)
