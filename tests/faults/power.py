@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 from tests.faults.faulty_filesystem import cut_power
+from tests.support.patience import stretch
 
 SHAPES = {
     "lost": "loop",
@@ -77,13 +78,17 @@ def why_not() -> str:
     )
     command = ["unshare", "-m", "sh", "-c", script]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30 * stretch(), check=False
+        )
     except OSError as error:
         return f"power cuts need unshare: {error}"
     return f"no ext4 on a loop device: {done.stderr.strip()}" if done.returncode else ""
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60 * stretch(), check=False
+    )
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")

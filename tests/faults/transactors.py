@@ -357,6 +357,7 @@ class Transactor:
         if code == NONE:
             one.done_asked_ns, one.life = asked_ns, self.load.life
             one.outcome = Outcome.COMMITTED if is_commit else Outcome.ABORTED
+            self.load.committed += len(one.offsets) if is_commit else 0
             self._has_ended(ids, asked_ns, was_lost=was_unsure)
             if is_commit and self.load.chance.random() < 0.5:
                 await self._look(connection, one)

@@ -6,6 +6,7 @@ network end by themselves, all of them at the finale.
 
     kill              the process is gone; every byte it wrote stays
     kill at an end, power cut at an end    the same, soon after an EndTxn was sent
+    disk error at an end    a write or a sync of a log fails, soon after an EndTxn was sent
     recovery kill     the same, and once more while the next life starts
     power cut         what was not fsynced is lost, torn or kept
     recovery cut      the same, and once more while the next life starts
@@ -121,22 +122,45 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
     """Return the end of a life that comes while a transaction is being ended."""
 
     async def end(stage: Stage, chance: random.Random) -> None:
-        asked, only_wide = stage.world.waiter(), chance.random() < WIDE_CHANCE
-
-        def ending(is_wide: bool) -> None:
-            if is_wide or not only_wide:
-                asked.set()
-
-        stage.context.record.ending = ending
-        try:
-            await stage.world.wait(asked, ASKED_WITHIN_MS)
-        except TimedOut:
+        if not await _is_asked(stage, chance):
             return
         await chance.choice(_MOMENTS)(stage, chance)
         if not stage.context.is_finale:
             stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
 
     return end
+
+
+async def _is_asked(stage: Stage, chance: random.Random) -> bool:
+    """Wait until an EndTxn is sent; return whether one was."""
+    asked, only_wide = stage.world.waiter(), chance.random() < WIDE_CHANCE
+
+    def ending(is_wide: bool) -> None:
+        if is_wide or not only_wide:
+            asked.set()
+
+    stage.context.record.ending = ending
+    try:
+        await stage.world.wait(asked, ASKED_WITHIN_MS)
+    except TimedOut:
+        return False
+    return True
+
+
+async def _error_at_an_end(stage: Stage, chance: random.Random) -> None:
+    """Let a log fail among those to which the end of a transaction writes."""
+    if not await _is_asked(stage, chance) or stage.context.is_finale:
+        return
+    error = chance.choice((errno.EIO, errno.EIO, errno.ENOSPC))
+    stage.context.injected |= {quiet.DISK, quiet.FULL} if error == errno.ENOSPC else {quiet.DISK}
+    stage.disk.fail(
+        chance.choice(("pwrite", "fdatasync", "fdatasync")),
+        nth=chance.choice((1, 1, 2, 3)),
+        error=error,
+        path_part=chance.choice(("", "ledger", "ledger", "__consumer_offsets", TRANSACTION_TOPIC)),
+        bytes_written=chance.choice((0, 0, 40, 0.5)),
+        until_ns=_until(stage, chance, (500, 5_000)),
+    )
 
 
 async def _some_time(stage: Stage, chance: random.Random) -> None:
@@ -409,6 +433,7 @@ KINDS: Final[dict[str, Fault]] = {
     "kill": _ending(cuts_power=False, again=False),
     "kill at an end": _ending_with_a_transaction(cuts_power=False),
     "power cut at an end": _ending_with_a_transaction(cuts_power=True),
+    "disk error at an end": _error_at_an_end,
     "recovery kill": _ending(cuts_power=False, again=True),
     "power cut": _ending(cuts_power=True, again=False),
     "recovery cut": _ending(cuts_power=True, again=True),

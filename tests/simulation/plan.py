@@ -147,7 +147,12 @@ BESIDE_TRANSACTIONS: Final = {
     "deleter": 0.25,
 }
 # Faults in histories with transactions.
-END_FAULTS: Final = ("kill at an end", "power cut at an end", "power cut at an end")
+END_FAULTS: Final = (
+    "kill at an end",
+    "power cut at an end",
+    "power cut at an end",
+    "disk error at an end",
+)
 LATE_TRANSACTIONS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 LATE_IDS: Final = "transaction.remove.expired.transaction.cleanup.interval.ms"
 EXPIRY: Final = "transactional.id.expiration.ms"

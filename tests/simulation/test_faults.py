@@ -42,6 +42,28 @@ def test_a_life_often_ends_with_a_transaction_in_several_partitions_only() -> No
     assert 0 < sum(narrow) < len(narrow) / 2
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_the_disk_fails_at_an_end_only_if_one_is_asked_for(is_asked: bool) -> None:
+    world, record, failing, paths = World("w"), Record(), [], set()
+    for number in range(10):
+        stage: Any = SimpleNamespace(
+            world=world,
+            context=SimpleNamespace(is_finale=False, record=record, injected=set()),
+            disk=SimpleNamespace(fail=lambda op, **how: failing.append((op, how))),
+        )
+        name = "disk error at an end"
+        actor = world.spawn("fault", run_fault(stage, FaultPlan(f"{name} {number}", name, 5)))
+        world.after(20 * MS, lambda: record.ending(True) if is_asked else None)
+        world.run_until(lambda actor=actor: actor.ended.is_set)  # type: ignore[misc]
+        assert bool(stage.context.injected) is is_asked
+    assert not world.defects
+    assert len(failing) == 10 * is_asked
+    for op, how in failing:
+        assert op in ("pwrite", "fdatasync")
+        paths.add(how["path_part"])
+    assert len(paths) >= 3 * is_asked
+
+
 def test_a_marker_is_synced_after_the_decision() -> None:
     world, ended = World("w"), []
     stage: Any = SimpleNamespace(
