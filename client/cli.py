@@ -2,7 +2,7 @@
 
     serve                           runs the broker (here)
     topics, groups, transactions,   talk to a running broker (client/commands/, client/kafka/)
-    config, health
+    config, acls, health
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify                    read a data directory (client/commands/, client/files/)
 
@@ -25,6 +25,7 @@ from config.errors import ConfigError
 
 REFUSED = 2
 COMMANDS = {
+    "acls": "client.commands.acls:acls",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
     "dump": "client.commands.dump:dump",

@@ -1,5 +1,8 @@
 """Kafka's audit line for what was denied, at INFO, so that its log analysers read ours.
 
+Behind Kafka's words stands what an operator asks next: which ACL nearly matched, and the command
+that would allow it (`broker.security.acl.explanation`).
+
 A client can cause these lines at will, so they are rate-limited; each denied request is counted
 whether its line was written or not.
 """
@@ -7,12 +10,14 @@ whether its line was written or not.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
 from broker.security.acl.acl_codes import ResourceType
+from broker.security.acl.explanation import Explanation
 from broker.security.acl.rule import Access, AclDecision
 
 logger = logging.getLogger("barnabas.authorizer")
@@ -33,8 +38,18 @@ class Audit:
         self._limiter = RateLimiter(clock, LINES_PER_SECOND_MAX)
         self._metrics = metrics
 
-    def denied(self, access: Access, decision: AclDecision, api: str, count: int) -> None:
-        """Count a denied request, and write its line unless there are too many."""
+    def denied(
+        self,
+        access: Access,
+        decision: AclDecision,
+        api: str,
+        count: int,
+        explain: Callable[[], Explanation],
+    ) -> None:
+        """Count a denied request, and write its line unless there are too many.
+
+        `explain` is called for a line that is written.
+        """
         self._metrics.authorizations_denied += 1
         dropped = self._limiter.allow()
         if dropped is None:
@@ -42,7 +57,7 @@ class Audit:
             return
         logger.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
-            " for request = %s with resourceRefCount = %d based on rule %s%s",
+            " for request = %s with resourceRefCount = %d based on rule %s%s%s",
             _short(access.principal),
             access.operation.name,
             access.host,
@@ -51,8 +66,16 @@ class Audit:
             api,
             count,
             decision,
+            _words(explain()),
             f" ({dropped} such lines were left out)" if dropped else "",
         )
+
+
+def _words(explanation: Explanation) -> str:
+    """Return what `barnabas acls check` would say, on the same line."""
+    near = [f"nearly: {near}" for near in explanation.near]
+    parts = [*near, explanation.hint, explanation.remedy and f"to allow it: {explanation.remedy}"]
+    return "".join(f"; {_short(part)}" for part in parts if part)
 
 
 def _short(text: str) -> str:

@@ -10,6 +10,8 @@ it with `log_denied`.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.security.acl.acl_codes import AclOperation, PatternType, ResourceType
@@ -17,11 +19,13 @@ from broker.security.acl.acl_entry import AclEntry
 from broker.security.acl.acl_filter import AclFilter
 from broker.security.acl.acl_index import AclIndex
 from broker.security.acl.audit import Audit
+from broker.security.acl.explanation import explain
 from broker.security.acl.resource_operations import OPERATIONS
 from broker.security.acl.rule import Access, AclDecision, Policy, decide, decide_any
 
 REMEMBERED_MAX = 16_384
 REMEMBERED_NAME_MAX = 512  # characters of a name or principal
+EXPLAINED_MAX = 1_000  # ACLs that are searched for near misses
 
 
 class Authorizer:
@@ -126,7 +130,8 @@ class Authorizer:
         """
         decision = self.decide(principal, host, operation, resource_type, name)
         access = Access(principal, host, operation, resource_type, name)
-        self.audit.denied(access, decision, api, count)
+        entries = islice(self._index.of_type(resource_type), EXPLAINED_MAX)
+        self.audit.denied(access, decision, api, count, lambda: explain(access, decision, entries))
 
     def _decide(self, access: Access) -> AclDecision:
         entries = self._index.of_resource(access.resource_type, access.name)

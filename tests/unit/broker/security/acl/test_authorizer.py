@@ -90,7 +90,8 @@ def test_a_denied_request_is_logged_and_counted(authorizer, caplog):
     (record,) = caplog.records
     assert record.getMessage() == (
         "Principal = User:alice is Denied operation = READ from host = 10.0.0.1 on resource ="
-        " Topic:LITERAL:t for request = Fetch with resourceRefCount = 2 based on rule DefaultDeny"
+        " Topic:LITERAL:t for request = Fetch with resourceRefCount = 2 based on rule DefaultDeny;"
+        " to allow it: barnabas acls allow alice read topic t"
     )
     assert authorizer._metrics.authorizations_denied == 1
 
