@@ -134,5 +134,6 @@ def test_the_same_batches_and_lists_are_left(original: Path, tmp_path: Path) -> 
     markers = [sum(h.is_control and h.record_count > 0 for h in one) for one in (before, *found)]
     assert markers[0] == 180
     assert markers[-1] < markers[1]
-    first = [h for h in found[1] if h.is_control and h.has_delete_horizon]
-    assert first, "a marker without data waits for its horizon"
+    # On a busy machine the horizon may have passed before a phase is looked at.
+    waiting = [h for one in found for h in one if h.is_control and h.has_delete_horizon]
+    assert waiting, "a marker without data waits for its horizon"

@@ -6,6 +6,7 @@ network end by themselves, all of them at the finale.
 
     kill              the process is gone; every byte it wrote stays
     kill at an end, power cut at an end    the same, soon after an EndTxn was sent
+    power cut in a transaction    the same, when the record that adds its partitions may be lost
     disk error at an end    a write or a sync of a log fails, soon after an EndTxn was sent
     recovery kill     the same, and once more while the next life starts
     power cut         what was not fsynced is lost, torn or kept
@@ -129,6 +130,23 @@ def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
             stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
 
     return end
+
+
+async def _cut_in_a_transaction(stage: Stage, chance: random.Random) -> None:
+    """Cut the power soon after data were acknowledged in partitions that are new to it."""
+    grown, must_be_begun = stage.world.waiter(), chance.random() < 0.5
+
+    def growing(is_begun: bool) -> None:
+        if is_begun or not must_be_begun:
+            grown.set()
+
+    stage.context.record.growing = growing
+    with suppress(TimedOut):
+        await stage.world.wait(grown, ASKED_WITHIN_MS)
+        await stage.world.sleep_ms(chance.choice((0, 0, 10, 50)))
+        if not stage.context.is_finale:
+            down_ms = chance.choice((1, 50, 200))  # its client may go on
+            stage.end_life(cuts_power=True, down_ms=down_ms, next_ns=None)
 
 
 async def _is_asked(stage: Stage, chance: random.Random) -> bool:
@@ -433,6 +451,7 @@ KINDS: Final[dict[str, Fault]] = {
     "kill": _ending(cuts_power=False, again=False),
     "kill at an end": _ending_with_a_transaction(cuts_power=False),
     "power cut at an end": _ending_with_a_transaction(cuts_power=True),
+    "power cut in a transaction": _cut_in_a_transaction,
     "disk error at an end": _error_at_an_end,
     "recovery kill": _ending(cuts_power=False, again=True),
     "power cut": _ending(cuts_power=True, again=False),

@@ -151,6 +151,7 @@ END_FAULTS: Final = (
     "kill at an end",
     "power cut at an end",
     "power cut at an end",
+    "power cut in a transaction",
     "disk error at an end",
 )
 LATE_TRANSACTIONS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"

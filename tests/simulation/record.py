@@ -104,7 +104,7 @@ def _nobody_hears(_event: Event) -> None:
     """Take an event."""
 
 
-def _nobody_waits(_is_wide: bool) -> None:
+def _nobody_waits(_is: bool) -> None:
     """Take the news."""
 
 
@@ -145,6 +145,8 @@ class Record:
     maybe_committed: set[bytes] = field(default_factory=set)  # some of these
     # Who hears that an EndTxn is sent next: whether it commits in several partitions.
     ending: Callable[[bool], None] = _nobody_waits
+    # Who hears that a transaction of TV2 has grown: whether it had data elsewhere before.
+    growing: Callable[[bool], None] = _nobody_waits
 
     # Logs.
     history: History = field(default_factory=History)

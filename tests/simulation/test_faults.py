@@ -42,6 +42,14 @@ def test_a_life_often_ends_with_a_transaction_in_several_partitions_only() -> No
     assert 0 < sum(narrow) < len(narrow) / 2
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_the_power_is_cut_in_a_transaction_only_if_one_grows(grows: bool) -> None:
+    kind = "power cut in a transaction"
+    assert (
+        _ends(lambda record: record.growing(True) if grows else None, kind=kind) == [True] * grows
+    )
+
+
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_the_disk_fails_at_an_end_only_if_one_is_asked_for(is_asked: bool) -> None:
     world, record, failing, paths = World("w"), Record(), [], set()
@@ -86,7 +94,9 @@ def test_a_marker_is_synced_after_the_decision() -> None:
     assert ended[0] < 40 * MS + Plan("w").shape.fsync_ns
 
 
-def _ends(act: Callable[[Record], None], seed: str = "w") -> list[bool]:
+def _ends(
+    act: Callable[[Record], None], seed: str = "w", kind: str = "power cut at an end"
+) -> list[bool]:
     world, record, ended = World(seed), Record(), []
     stage: Any = SimpleNamespace(
         world=world,
@@ -94,7 +104,7 @@ def _ends(act: Callable[[Record], None], seed: str = "w") -> list[bool]:
         end_life=lambda **how: ended.append(how["cuts_power"]),
         disk=SimpleNamespace(has_synced=None),
     )
-    plan = FaultPlan("power cut at an end 0", "power cut at an end", 5)
+    plan = FaultPlan(f"{kind} 0", kind, 5)
     actor = world.spawn("fault", run_fault(stage, plan))
     world.after(20 * MS, lambda: act(record))
     for ms in (30, 31, 32):

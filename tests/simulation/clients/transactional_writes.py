@@ -188,6 +188,8 @@ class TransactionalWriter(Producer):
             version = BY_ID
         acks = self.chance.choice((-1, -1, -1, 1))
         waiting: list[tuple[Sent, Written]] = []
+        grows = self.is_tv2 and not places.keys() <= {one.key for one in self.open.written}
+        is_begun = bool(self.open.written)
         for key, (topic, number) in places.items():
             first = self.sequences.get(key, 0)
             ids = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
@@ -210,6 +212,8 @@ class TransactionalWriter(Producer):
             self.is_spoilt = True
             self.needs_id = self.needs_id or not self.is_tv2
         self.begins_in = -1
+        if grows and not self.is_spoilt:
+            self.record.growing(is_begun)
 
     async def _produce(
         self, batches: list[tuple[Sent, Written]], acks: int, version: int

@@ -156,4 +156,123 @@ MUTANTS = (
 """,
         "",
     ),
+    Mutant(
+        "owed-markers-are-forgotten",
+        "a marker that a failed flush has lost counts as written",
+        "broker/transactions/markers.py",
+        """\
+        elif code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            markers.missing[place] = None  # owed until the log is opened again
+""",
+        "",
+    ),
+    Mutant(
+        "offline-partitions-need-no-marker",
+        "a partition that cannot be opened is left out of the end",
+        "broker/transactions/markers.py",
+        """\
+        except StorageError:  # offline
+            return None
+""",
+        """\
+        except StorageError:  # offline
+            del markers.missing[place]
+            return None
+""",
+    ),
+    Mutant(
+        "recovery-point-passes-unsettled-markers",
+        "a checkpoint moves past markers whose decision may not be on the disk",
+        "storage/log_state.py",
+        """\
+        return min(self.durable_offset, unsettled_from)
+""",
+        """\
+        return self.durable_offset
+""",
+    ),
+    Mutant(
+        "replayed-markers-are-let-go-at-once",
+        "a start lets recovery points pass markers before what they say is written",
+        "broker/transactions/transaction_loading.py",
+        """\
+            started_ns = self._clock.monotonic_ns()
+            numbers = [
+""",
+        """\
+            await self._let_go()
+            started_ns = self._clock.monotonic_ns()
+            numbers = [
+""",
+    ),
+    Mutant(
+        "data-come-before-their-ongoing-after-tv1",
+        "an implicit add after an end of TV1 waits for nothing",
+        "broker/transactions/reopening.py",
+        """\
+    if _is_complete_of_tv1(transaction):
+        return True
+    return transaction.awaited is not None and not transaction.awaited.is_durable
+""",
+        """\
+    return False
+""",
+    ),
+    Mutant(
+        "hand-markers-tear",
+        "a marker by hand is written into a transaction that the coordinator has open",
+        "broker/transactions/hand_markers.py",
+        """\
+        if not is_open:
+            return None
+""",
+        """\
+        if is_open or not is_open:
+            return None
+""",
+    ),
+    Mutant(
+        "hand-markers-above-the-epoch",
+        "a marker by hand may have an epoch above that of the id's producer",
+        "broker/transactions/hand_markers.py",
+        """\
+        if marker.producer_epoch > owner.epoch:
+""",
+        """\
+        if marker.producer_epoch > owner.epoch + 32_767:
+""",
+    ),
+    Mutant(
+        "aborted-transactions-are-not-named",
+        "an answer to read_committed names no aborted transaction",
+        "broker/partitions/aborted_names.py",
+        """\
+        elif found:
+""",
+        """\
+        elif found and len(found) > NAMED_PER_STEP:
+""",
+    ),
+    Mutant(
+        "open-data-are-not-the-current-transaction",
+        "a start does not add a partition whose record was lost",
+        "broker/transactions/reconcile.py",
+        """\
+        is_whole = set(self._current) <= set(listed)
+""",
+        """\
+        is_whole = True
+""",
+    ),
+    Mutant(
+        "pending-offsets-behind-the-marker-are-taken",
+        "a late marker takes the pending offsets of the next transaction, too",
+        "broker/groups/pending.py",
+        """\
+        if self._first.get(producer_id, OFFSET_MAX) >= marker_offset:
+""",
+        """\
+        if self._first.get(producer_id, OFFSET_MAX) >= OFFSET_MAX:
+""",
+    ),
 )
