@@ -177,6 +177,7 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
         return
     from broker.acls import Acls
     from broker.security.acl.authorizer import Authorizer
+    from broker.security.acl.open_doors import open_doors
     from broker.security.acl.rule import Policy
 
     policy = Policy(config.super_principals, config.allow_everyone_if_no_acl_found)
@@ -184,6 +185,8 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
     services.acls = Acls(
         services.controller, changes, authorizer, services.clock, services.random_bytes
     )
+    for warning in open_doors(config, len(services.controller.image.acls)):
+        logger.warning("%s", warning)
 
 
 def _network(services: Services) -> Network:
