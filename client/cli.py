@@ -34,6 +34,7 @@ COMMANDS = {
     "produce": "client.commands.produce:produce",
     "topics": "client.commands.topics:topics",
     "transactions": "client.commands.transactions:transactions",
+    "users": "client.commands.users:users",
     "verify": "client.commands.verify:verify",
 }
 

@@ -221,7 +221,8 @@ def unset(
 def _unset_recorded(
     directory: str, resources: list[Resource], keys: tuple[str, ...], *, as_json: bool
 ) -> None:
-    from client.files.recorded_settings import NotRecorded, unset_recorded
+    from client.files.recorded_settings import unset_recorded
+    from client.files.stopped_directory import NotRecorded
     from client.kafka.configs import BROKER, Resource
     from storage.errors import DirectoryLocked, StorageError
 

@@ -6,7 +6,8 @@ import pytest
 
 from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.image import CONFIG_BROKER
-from client.files.recorded_settings import NotRecorded, unset_recorded
+from client.files.recorded_settings import unset_recorded
+from client.files.stopped_directory import NotRecorded
 from storage.errors import DirectoryLocked
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create, produce
