@@ -62,6 +62,10 @@ class Observer(Protocol):
         """A turn of the loop begins."""
         ...
 
+    def rests(self) -> None:
+        """The loop has nothing to do."""
+        ...
+
     def life_is_over(self, life: Life) -> None:
         """The broker has ended, and is buried next."""
         ...
@@ -176,7 +180,7 @@ class Life:
         self._network = network
         self._clock = clock
         self.baton = Baton(world)
-        self.loop = SimLoop(world, self._turn)
+        self.loop = SimLoop(world, self._turn, self._rests)
         self.baton.is_alone_until = self.loop.rests_until
         self._observer = observer
         self._end_turn = disk.watch.end_turn
@@ -252,6 +256,10 @@ class Life:
         self._end_turn()
         if self.is_serving:
             self._observer.turn()
+
+    def _rests(self) -> None:
+        if self.is_serving:
+            self._observer.rests()
 
     # -- From outside -------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ Timers are uvloop's: in whole milliseconds, so that some ring up to half a milli
 a delay that rounds to nothing is a callback of the next turn. Timers due at the same time ring in
 an order of the seed.
 
+Before the loop waits, `at_rest` is called: no callback is ready, and none is about to be.
+
 Signals arrive by `receive`. `Killed` ends a life from within: asyncio lets a KeyboardInterrupt
 through wherever it is raised.
 """
@@ -32,10 +34,16 @@ BUSY_TURNS_MAX: Final = 100_000  # without a rest
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. `at_turn` is called before each turn's callbacks."""
 
-    def __init__(self, world: World, at_turn: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        world: World,
+        at_turn: Callable[[], None],
+        at_rest: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
         self.world = world
         self.at_turn = at_turn
+        self.at_rest = at_rest
         self._busy_turns = 0
         self._select: Callable[[float | None], object] = self.turn
         self._clock_resolution = 1e-9
@@ -104,6 +112,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._join_due_events()
         else:
             self._busy_turns = 0
+            self.at_rest()
             due_ns = NEVER_NS if timeout is None else world.now_ns + math.ceil(timeout * SECOND)
             while not self._ready:
                 if not world.step_by(due_ns):

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.wire import ZERO_UUID
 from storage.files import filenames
+from tests.simulation import allowed
 from tests.simulation.clients.heirs import inherit
 from tests.simulation.clients.in_vain import ask_in_vain
 from tests.simulation.clients.read_back import ReadLog, look_again, read_back
-from tests.simulation.clients.topics import CUT, topics_of
+from tests.simulation.clients.topics import topics_of
 from tests.simulation.clients.wire import Wire
 from tests.simulation.context import KAFKA_PORT
 from tests.simulation.judges import (
@@ -35,6 +36,7 @@ from tests.simulation.judges import (
     quiet,
     resources,
     restored_groups,
+    wakeups,
     written,
 )
 from tests.simulation.judges.durable import DurableWatch
@@ -44,7 +46,6 @@ from tests.simulation.judges.isolation import Harm, Served
 from tests.simulation.judges.quiet import Quiet
 from tests.simulation.life import DATA
 from tests.simulation.old_logs import reread
-from tests.simulation.plan import PER_ADDRESS
 from tests.simulation.transaction_panel import TransactionPanel
 from tests.simulation.world import MS
 from tests.support.history_checker import Key
@@ -60,14 +61,13 @@ if TYPE_CHECKING:
 LISTED_MAX: Final = 20  # of answers that are not on the disk
 LOOK_EVERY: Final = 32  # turns of the loop
 LOOK_AT_DISK_EVERY: Final = 8
+LOOK_AT_REST_EVERY: Final = 4  # rests of the loop
 STOPS_WITHIN_MS: Final = 200  # from the signal to the end of all that only waits
 REST_MS: Final = 3_000
 REST_TRIES: Final = 5  # groups give a rebalance that long, and sessions end meanwhile
 WOKEN_MS: Final = 1_000  # from an acknowledgement to the answer of a fetch that waits
 STALLS_MAX: Final = 4  # of the network, meanwhile
 QUICK_FSYNC_NS: Final = 20 * MS
-# Faults in a history after which a broker may refuse to start, or stop without writing everything.
-BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
 LATE_STOP: Final = frozenset({quiet.SLOW, quiet.HURRY, quiet.OWED})
 
 
@@ -84,7 +84,7 @@ class Panel:
         self._sampler: resources.Sampler | None = None
         self._durable: DurableWatch | None = None
         self._lives = lives.Lives()
-        self._turns = self._turns_of_stop = 0
+        self._turns = self._turns_of_stop = self._rests = 0
         self._has_seen_stop = False
         self._offline: set[tuple[str, int]] = set()  # logs that were not opened at the last turn
         self._messages: list[str] = []  # of the last life
@@ -213,13 +213,20 @@ class Panel:
             self._sampler = resources.Sampler(
                 context.life.broker,
                 context.life.loop,
-                per_address_max=_per_address(context),
+                per_address_max=allowed.per_address(context),
                 now_ns=lambda: context.world.now_ns,
             )
         self._sampler.look()
         self._transactions.look()
         assert context.life is not None
         self._look_at_harm(context.life)
+
+    def rests(self) -> None:
+        """Look for lost wake-ups, now and then."""
+        self._rests += 1
+        life = self._context.life
+        if self._rests % LOOK_AT_REST_EVERY == 0 and life is not None and not self._found:
+            self._object("liveness", wakeups.lost(life.broker))
 
     def _look_at_stop(self, life: Life) -> None:
         """Look once at a stop that has had time to begin."""
@@ -261,7 +268,7 @@ class Panel:
         self._groups.clear()
         if self._context.loaded.config.barnabas_read_only:
             return  # it cuts what a crash has left in memory only
-        if notes and not self._context.injected & BAD_DISK:
+        if notes and not self._context.injected & allowed.BAD_DISK:
             data = self._context.disk._directory(DATA)
             self._object("groups", restored_groups.judge(notes, data))
 
@@ -280,14 +287,14 @@ class Panel:
             self._object("liveness", found)
         if end.how == "failed":
             self._object("liveness", [f"the broker failed: {end.why}"])
-        elif end.how == "refused" and not injected & BAD_DISK and not self._context.ruin:
+        elif end.how == "refused" and not injected & allowed.BAD_DISK and not self._context.ruin:
             self._object("liveness", [f"the broker refuses to start: {end.why}"])
         elif end.how == "left" and not injected & {quiet.SLOW, quiet.HURRY}:
             self._object("liveness", [f"the broker left by itself with {end.code}"])
         elif end.how == "stopped" and end.code == 0:
             self._context.record.stopped()
             self._judge_restored()
-        elif end.how == "stopped" and not injected & (BAD_DISK | LATE_STOP):
+        elif end.how == "stopped" and not injected & (allowed.BAD_DISK | LATE_STOP):
             self._object("liveness", [f"the stop was not clean: exit code {end.code}"])
 
     # -- The finale ---------------------------------------------------------------------------
@@ -342,7 +349,7 @@ class Panel:
             spoilt=context.spoilt,
         )
         self._object("files", sound)
-        self._object("files", files.kept(context.disk, DATA, _bytes_min(context)))
+        self._object("files", files.kept(context.disk, DATA, allowed.bytes_min(context)))
         if files.must_dump(context.plan.seed) and not context.has_lost_files:
             with tempfile.TemporaryDirectory() as place:
                 found = files.dumped(context.disk, DATA, Path(place), context.damaged)
@@ -447,7 +454,7 @@ class Panel:
             if not topic.is_trimmed and not topic.is_compacted
             for number in range(topic.partition_count)
         }
-        starts |= _trimmed_to(context)
+        starts |= allowed.trimmed_to(context)
         finals = {key: WholeLog(log.start_offset, log.batches) for key, log in logs.items()}
         starts |= {
             key: offset
@@ -459,36 +466,9 @@ class Panel:
             name = filenames.partition_directory(key[0].partition(":")[0], key[1])
             return self._harm.explains(name, at_ns)
 
+        if not context.injected - {quiet.ACCEPT, quiet.HURRY} and not context.power_cuts_ns:
+            kept = allowed.kept_keys(context)
+            self._object("history", history.parted(context.record, finals, kept))
         return history.judge(
             context.record, finals, flips=flips, start_max=starts, had_failed=had_failed
         )
-
-
-def _per_address(context: Context) -> dict[str, int]:
-    """Return how many connections the local address may have, unless somebody changes that."""
-    limit = context.plan.settings.get(PER_ADDRESS, "")
-    if not limit or any(client.kind == "config admin" for client in context.plan.clients):
-        return {}
-    return {"127.0.0.1": int(limit.rpartition(":")[2])}
-
-
-def _trimmed_to(context: Context) -> dict[Key, int]:
-    """Return how far logs may have lost their beginning whose records only requests delete."""
-    is_ruled = context.plan.settings.get("log.retention.bytes", "-1") != "-1"
-    if is_ruled or any(one.kind == "config admin" for one in context.plan.clients):
-        return {}
-    topics = [topic for name, topic in topics_of(context).items() if name in CUT]
-    keys = [topic.key(number) for topic in topics for number in range(topic.partition_count)]
-    return {key: max(context.record.trims.get(key, ()), default=0) for key in keys}
-
-
-def _bytes_min(context: Context) -> dict[str, int]:
-    """Return what is left of each log that retention by size deletes, if nothing else may."""
-    if context.power_cuts_ns or context.injected & BAD_DISK:
-        return {}
-    return {
-        f"{topic.name}-{number}": int(topic.configs["retention.bytes"])
-        for topic in topics_of(context).values()
-        if topic.is_sized
-        for number in range(topic.partition_count)
-    }

@@ -131,10 +131,13 @@ FAULTS: Final = {
 }
 CALM_CHANCE: Final = 0.15  # histories without any fault: whatever objects then is no excuse's
 CLIENTS_MAX: Final = 9
+PARTING_CHANCE: Final = 0.1  # of a client that closes its side behind what it has sent
 CAST_MAX: Final = 4  # kinds of clients beside ALWAYS, and of faults, in one history
 FAULTS_MAX: Final = 4
 STEPS_MAX: Final = 45
 FRAME_BYTES_MAX: Final = 20_000  # above what clients send that mean well
+TIGHT_CHANCE: Final = 0.15  # that a few requests fill the budget of requests ...
+TIGHT_BYTES: Final = 5_000  # ... which clients that mean well do not send in one
 SLOW_FSYNC_NS: Final = 100 * MS
 TRANSACTIONS_CHANCE: Final = 0.3
 TRANSACTION_STEPS_MAX: Final = 30
@@ -170,9 +173,16 @@ def write_plan(seed: str) -> Plan:
     """Return the plan that belongs to a seed."""
     chance = random.Random(f"{seed}/plan")
     settings, tiny, shape = _settings(chance), _tiny(chance), _shape(chance)
+    if random.Random(f"{seed}/budget").random() < TIGHT_CHANCE:
+        settings["socket.request.max.bytes"] = str(TIGHT_BYTES)
+        settings["queued.max.request.bytes"] = str(TIGHT_BYTES)
     if shape.fsync_ns >= SLOW_FSYNC_NS:  # a stop syncs hundreds of files
         settings["barnabas.shutdown.deadline.ms"] = "300000"
     clients = _clients(chance)
+    parting = random.Random(f"{seed}/parting")
+    if parting.random() < PARTING_CHANCE:
+        plan = ClientPlan("parting producer", "parting producer", parting.randint(2, 6))
+        clients += (plan,)
     faults = _faults(chance)
     transactions = random.Random(f"{seed}/transactions")
     if transactions.random() < TRANSACTIONS_CHANCE:

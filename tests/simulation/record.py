@@ -11,6 +11,7 @@ parts have their words:
     lookups   answers to ListOffsets by time (H5)
     long_polls                    fetches that waited, for liveness
     unanswered, gave_up, ended    requests and connections, for liveness and isolation
+    parted    what was sent before a client closed its side, for the history
     refusals  every error code that a client got for a partition or topic, for isolation
 
 A process is a number of the history: a client takes a new one after an operation whose outcome it
@@ -128,6 +129,8 @@ class Record:
     slowest_ns: int = 0  # beyond what the request lets the broker wait
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, how
     refusals: list[Refusal] = field(default_factory=list)
+    # Who sent values that the broker has read before it closed, and for which partition.
+    parted: list[tuple[str, Key, list[bytes]]] = field(default_factory=list)
     long_polls: list[LongPoll] = field(default_factory=list)
 
     # For the judge of groups.

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
-from protocol import recompression
+from protocol import recompression, record_walks
 from storage.files.filesystem import ON_THE_LOOP, TURN_MAX, Buffer, File, FileSystem
 from storage.files.os_filesystem import OsFile, OsFileSystem
 from storage.segments.log_file import LogFile
@@ -184,7 +184,8 @@ def guard_work() -> None:
     if LogFile.scan is _counted_scan:
         return
     LogFile.scan = _counted_scan  # type: ignore[method-assign]
-    recompression.decompress = _guarded_decompress  # type: ignore[attr-defined]
+    for opens in (recompression, record_walks):
+        opens.decompress = _guarded_decompress  # type: ignore[attr-defined]
     for module_name, name in LONG_WORK:
         module = importlib.import_module(module_name)
         setattr(module, name, _guarded_work(getattr(module, name), f"{module_name}.{name}"))

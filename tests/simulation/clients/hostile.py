@@ -193,8 +193,9 @@ class Hostile:
             if wire is None:
                 break
             wires.append(wire)
-            size = self.rng.randint(5_000, FRAME_BYTES_MAX)
-            wire.send_bytes(struct.pack(">i", size) + bytes(size - self.rng.randint(1, 4_000)))
+            most = min(self.context.loaded.config.socket_request_max_bytes, FRAME_BYTES_MAX)
+            size = self.rng.randint(most // 4, most)
+            wire.send_bytes(struct.pack(">i", size) + bytes(size - self.rng.randint(1, size // 2)))
         await self.rest(self.rng.choice((5, 200, 2_000)))
         for wire in wires:
             await self.end(wire)

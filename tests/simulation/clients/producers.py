@@ -5,6 +5,9 @@ An operation is `ok` with its offset, `fail` if the code says that nothing was w
 are noted in the order of their requests. After a lost connection the client is a new process, as
 the broker may still append what it has from the old one.
 
+`PartingProducer` sends what nobody answers, and closes its side at once: the broker must take all
+that came before the end (`Record.parted`).
+
 Some batches are bad, each in one way (`clients.batches`); the broker must refuse them with the code
 that belongs to it. All values are unique: they begin with the record key, for compacted topics.
 """
@@ -21,6 +24,8 @@ from tests.simulation.clients.producing import BY_ID, IN_FLIGHT_MAX, SURE, InFli
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected
 from tests.support.history_checker import FAIL, INFO, OK
+
+PARTED_MS: Final = 3_000  # in which a broker that is well takes what it was sent, and closes
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -106,6 +111,38 @@ class BadProducer(PlainProducer):
     bad_chance = 0.5
 
 
+class PartingProducer(Producer):
+    """Sends batches with acks=0 behind one that must be answered, and half-closes."""
+
+    timeouts_ms = (30_000,)
+
+    async def live(self) -> None:
+        """Come, send, and part."""
+        for _ in range(self.steps):
+            await self.part()
+            await self.pause()
+
+    async def part(self) -> None:
+        """Send, close one side, and note what must be in the log when the other side closes."""
+        topics = [await self.topic() for _ in range(self.chance.randint(2, 5))]
+        await self.connected()
+        version = self.version_for(topics)
+        group = [self.make(topic, version) for topic in topics]
+        flights = [
+            self.send([sent], 0 if place else -1, BY_ID if sent.topic.may_be_gone else version)
+            for place, sent in enumerate(group)
+        ]
+        self.wire.half_close()
+        life = self.context.life
+        await self.world.sleep_ms(PARTED_MS)
+        has_closed = self.wire.has_ended_well
+        self.wire.close()
+        for flight, sent in zip(flights, group, strict=True):
+            self.settled(flight.process, sent, INFO)
+        if has_closed and life is self.context.life and life and not life.told_to_stop_ns:
+            self.record.parted += [(self.name, sent.key, sent.values) for sent in group]
+
+
 class MsgpackProducer(MsgpackClient, PlainProducer):
     """Sends records as maps, and whole batches."""
 
@@ -128,5 +165,6 @@ KINDS: Final = {
     "producer": runs(PlainProducer),
     "bad producer": runs(BadProducer),
     "msgpack producer": runs(MsgpackProducer),
+    "parting producer": runs(PartingProducer),
     "idempotent": runs(IdempotentProducer),
 }

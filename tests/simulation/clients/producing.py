@@ -73,6 +73,7 @@ class Producer(Client):
 
     number = 0
     age_ms = 0  # of its records
+    timeouts_ms: tuple[int, ...] = (30_000, 30_000, 2_000, 50)
 
     # -- Making -------------------------------------------------------------------------------
 
@@ -124,7 +125,7 @@ class Producer(Client):
                 PartitionProduceData(index=sent.partition, records=sent.records)
             )
             ordered.setdefault(place, []).append(sent)
-        timeout_ms = self.chance.choice((30_000, 30_000, 2_000, 50))
+        timeout_ms = self.chance.choice(self.timeouts_ms)
         body = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
         what = " ".join(f"{s.topic.name}-{s.partition}*{len(s.values)}" for s in group)
         waiter = self.wire.send(body, version, f"acks={acks} {what}")

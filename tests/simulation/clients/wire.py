@@ -86,6 +86,7 @@ class Wire:
         self.strays: list[bytes] = []  # frames that a hostile client got
         self.opened_ns = 0
         self.may_be_ended = False  # whether the client has given the broker a reason
+        self.has_ended_well = False  # the broker has closed the connection, and not reset it
         drawn = crc32c(name.encode())
         self._host = HOSTS[drawn % len(HOSTS)]
         self._client_id = name.encode() + (ODD_BYTES if drawn % 5 == 0 else b"")
@@ -125,7 +126,7 @@ class Wire:
         self.opened_ns = self.world.now_ns
         self._received.clear()
         self._is_strict, self._is_half_closed, self._is_in_vain = True, False, False
-        self.may_be_ended = False
+        self.may_be_ended = self.has_ended_well = False
         self.world.note(self.name, f"connects to {self._port} ({self._connection})")
         connection = self._connection
         peer.on_data = lambda data: self._on_data(connection, data)
@@ -322,6 +323,7 @@ class Wire:
         if is_good and closed_ns is not None:
             self.record.ended.append((closed_ns, self.name, why))
         self._drop(why)
+        self.has_ended_well = error is None
         if error is None and peer.is_open:
             peer.close()
 

@@ -9,6 +9,7 @@ get what the record and the final read of every partition hold, and this is adde
               Clients look up while others append: a record counts against an answer only if it was
               known before the request was sent. A log with write.caching may have served records
               that a failed fsync then hides until the next start: "none" is right meanwhile
+    parted    what clients have sent before they closed their side is in the log (`parted`)
     bytes     no batch is served with other bytes than those written, but for flipped bits, which
               readers pass over and do not note
 
@@ -304,3 +305,20 @@ def _times(
 def _was_known(batch: SeenBatch, known_ns: Mapping[tuple[int, bytes], float], sent_ns: int) -> bool:
     """Whether a record of the batch was known before a request was sent."""
     return any(known_ns.get(record, NEVER) < sent_ns for record in batch.records)
+
+
+# -- What was sent before the end of a connection -----------------------------------------
+
+
+def parted(record: Record, finals: Mapping[Key, WholeLog], kept: Collection[Key]) -> list[str]:
+    """Object to batches that a broker has read and left out; of a machine that was always well.
+
+    `kept`: keys that take every good batch, and lose none.
+    """
+    found = []
+    for who, key, values in record.parted:
+        if key in finals and key in kept:
+            there = {value for batch in finals[key].batches for _, value in batch.records}
+            if missing := [value for value in values if value not in there]:
+                found.append(f"{who} half-closed behind {missing}, which {key} has not")
+    return found

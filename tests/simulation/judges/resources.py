@@ -22,6 +22,7 @@ from broker.at_rest import left_over
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.coordinator import Coordinator
 from broker.network.connection import Connection
+from broker.network.connection_account import own_bytes
 from broker.network.processor import RECEIVE_BUFFER_BYTES
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS
@@ -132,6 +133,8 @@ def _passed(broker: Broker) -> Iterator[str]:
     for connection in _connections(broker):
         if len(connection.slots) > most:
             yield f"{len(connection.slots)} requests of a connection in flight, the most is {most}"
+        if len(connection.slots) > 1:
+            yield from _answers_passed(connection)
     if services.record_work._running > AT_ONCE:
         yield f"{services.record_work._running} walks over records at once, the most is {AT_ONCE}"
     files = services.logs.home.files
@@ -140,6 +143,15 @@ def _passed(broker: Broker) -> Iterator[str]:
     for processor in broker._serving.processors:
         if processor.frame_pool.kept_bytes > KEPT_BYTES_MAX:
             yield f"{processor.frame_pool.kept_bytes} bytes are kept for later frames"
+
+
+def _answers_passed(connection: Connection) -> Iterator[str]:
+    """Compare what the requests behind the first may be answered with with a connection's share."""
+    _, *behind = connection.slots
+    reserved = sum(one.answer_bytes_max for one in behind if one.buffers is None)
+    share = connection.account._share_bytes
+    if reserved > share:
+        yield f"{reserved} bytes may be answered behind a request, a connection's share is {share}"
 
 
 def _requests_passed(broker: Broker, read_bytes_max: int) -> Iterator[str]:
@@ -176,6 +188,9 @@ def _wrong_books(broker: Broker) -> Iterator[str]:
         requests += account.request_bytes
         answers += account.answer_bytes
         unanswered += len(connection.slots)
+        kept = _answer_bytes(connection)
+        if kept != account.answer_bytes:
+            yield f"a connection counts {account.answer_bytes} answer bytes and holds {kept}"
         here = _request_bytes(connection)
         if here != account.request_bytes and connection._reader.refused is None:
             yield f"a connection counts {account.request_bytes} request bytes and holds {here}"
@@ -199,6 +214,12 @@ def _request_bytes(connection: Connection) -> int:
         + frames
         + sum(request.frame_bytes for request in connection.slots if request.buffers is None)
     )
+
+
+def _answer_bytes(connection: Connection) -> int:
+    """Return the bytes of answers that a connection holds and cannot send."""
+    waiting = [one.buffers for one in connection.slots if one.buffers is not None]
+    return connection.account._unsent_bytes + sum(map(own_bytes, waiting))
 
 
 def _wrong_waits(broker: Broker, unanswered: int) -> Iterator[str]:

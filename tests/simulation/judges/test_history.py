@@ -2,7 +2,7 @@
 
 import hashlib
 
-from tests.simulation.judges.history import Flipped, WholeLog, judge
+from tests.simulation.judges.history import Flipped, WholeLog, judge, parted
 from tests.simulation.record import Corrupt, Lookup, Record, Unserved
 from tests.support.history_checker import FAIL, INFO, OK, Anomaly, Poll, Send
 from tests.support.log_ledger import HIGH_WATERMARK, START, SeenBatch
@@ -274,3 +274,15 @@ def test_a_flipped_bit_may_hide_what_is_there():
     flips = {KEY: [Flipped(4, 6)]}
     assert judge(record, {KEY: WholeLog(0, batches)}, flips=flips) == []
     assert len(judge(record, {KEY: WholeLog(0, batches)}, flips={KEY: []})) == 1
+
+
+def test_what_was_sent_before_a_half_close_is_there():
+    record, batches = good()
+    finals = {KEY: WholeLog(0, batches)}
+    record.parted.append(("parting producer", KEY, [value(3)]))
+    assert parted(record, finals, [KEY]) == []
+    record.parted.append(("parting producer", KEY, [value(9), b"lost"]))
+    said = "parting producer half-closed behind [b'lost'], which ('t', 0) has not"
+    assert parted(record, finals, [KEY]) == [said]
+    assert parted(record, finals, ()) == []
+    assert parted(record, {}, [KEY]) == []

@@ -159,6 +159,35 @@ class Answered:
     buffers = ()
 
 
+async def test_answers_of_a_connection(broker, connected):
+    share = connected.account._share_bytes
+    open_requests = [Unanswered(10**12), Unanswered(share), Unanswered(1)]
+    sampler = Sampler(broker)
+    connected.slots.extend([*open_requests[:2], Answered()])
+    sampler.look()
+    connected.slots.append(open_requests[2])
+    connected.account.keep(3)
+    sampler.look()
+    connected.account.let_go(3)
+    connected.slots.clear()
+    said = [one for one in sampler.found if "answer" in one]
+    share_passed = f"{share + 1} bytes may be answered behind a request, a connection's share is"
+    assert said == [
+        f"{share_passed} {share}",
+        "a connection counts 3 answer bytes and holds 0",
+    ]
+
+
+class Unanswered:
+    """A request without an answer."""
+
+    buffers = None
+    frame_bytes = 0
+
+    def __init__(self, answer_bytes_max):
+        self.answer_bytes_max = answer_bytes_max
+
+
 async def test_unflushed_bytes(broker):
     services = broker._assembly.services
     sampler = Sampler(broker, batch_bytes_max=10)
@@ -226,6 +255,7 @@ async def test_books_that_are_wrong(broker, connected):
     connected.account.answer_bytes -= 2
     connected.account.request_bytes -= 3
     assert sampler.found == [
+        "a connection counts 2 answer bytes and holds 0",
         "a connection counts 3 request bytes and holds 0",
         "connections hold 3 request bytes, the budget counts 0",
         "connections hold 2 answer bytes, 0 are counted",

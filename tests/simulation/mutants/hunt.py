@@ -7,6 +7,9 @@ not found yet gets a fresh process (`tests.simulation.mutants.trial`) for the se
 since its modules are loaded with the bug in them. A process that dies, or that begins and ends no
 history for `HANG_SECONDS`, has found its bug too.
 
+A bug that needs certain clients or faults (`Mutant.only_with`) is hunted for in the histories that
+have them. The product as it is tells only the one that fails then.
+
 Whatever becomes known is in `Results` at once, so that a hunt may be ended at any time.
 """
 
@@ -19,6 +22,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
@@ -37,6 +41,7 @@ from tests.simulation.mutants.tables import (
     slips_logs,
     transactions,
 )
+from tests.simulation.plan import write_plan
 
 UNCHANGED: Final = "unchanged"
 HANG_SECONDS: Final = 120
@@ -67,6 +72,7 @@ class Told(NamedTuple):
     reached: Sequence[str] = ()
 
 
+@cache
 def all_mutants() -> dict[str, Mutant]:
     """Return every seeded bug by name, in the order of the table."""
     mutants: dict[str, Mutant] = {}
@@ -91,7 +97,8 @@ class Hunt:
         left = list(self._names)
         with ThreadPoolExecutor(self._jobs) as threads:
             for last in _blocks(seeds):
-                list(threads.map(self._tell, self._unknown(last)))
+                if not all(map(_only_with, left)):
+                    list(threads.map(self._tell, self._unknown(last)))
                 found = list(threads.map(self._hunt, left, repeat(last)))
                 yield from (one for one in found if one.seed is not None or last == seeds)
                 left = [one.name for one in found if one.seed is None]
@@ -118,30 +125,56 @@ class Hunt:
         known = self._results.bug(name)
         if known.seed is not None or known.seeds >= last:
             return known
-        sound = self._results.sound
-        seeds = [
-            seed
-            for seed in range(known.seeds + 1, last + 1)
-            if seed in sound and name in sound[seed]
-        ]
+        seeds = self._seeds_for(name, known.seeds + 1, last)
         for at in range(0, len(seeds) or 1, STRETCH):
             stretch = seeds[at : at + STRETCH]
             is_last = at + STRETCH >= len(seeds)
-            known = _after(known, stretch, last if is_last else stretch[-1])
+            known = self._after(known, stretch, last if is_last else stretch[-1])
             with self._lock:
                 self._results.note_bug(known)
             if known.seed is not None:
                 break
         return known
 
+    def _seeds_for(self, name: str, first: int, last: int) -> list[int]:
+        """Return the seeds whose histories may show a bug."""
+        sound, seeds = self._results.sound, range(first, last + 1)
+        if kinds := _only_with(name):
+            failed = self._results.failed
+            return [seed for seed in seeds if seed not in failed and kinds & kinds_in(seed)]
+        return [seed for seed in seeds if seed in sound and name in sound[seed]]
 
-def _after(known: Found, seeds: Sequence[int], last: int) -> Found:
-    """Return what is known of a bug after some more of the seeds that reach it."""
-    for told in trial(known.name, seeds):
-        if told.failure:
-            reached = known.reached + seeds.index(told.seed) + 1
-            return Found(known.name, told.seed, told.seed, reached, told.failure)
-    return Found(known.name, None, last, known.reached + len(seeds))
+    def _after(self, known: Found, seeds: Sequence[int], last: int) -> Found:
+        """Return what is known of a bug after some more of its seeds."""
+        reached = known.reached
+        while seeds:
+            failed = next((told for told in trial(known.name, seeds) if told.failure), None)
+            if failed is None:
+                break
+            reached += seeds.index(failed.seed) + 1
+            if self._is_sound(failed.seed):
+                return Found(known.name, failed.seed, failed.seed, reached, failed.failure)
+            seeds = seeds[seeds.index(failed.seed) + 1 :]
+        return Found(known.name, None, last, reached + len(seeds))
+
+    def _is_sound(self, seed: int) -> bool:
+        """Whether the product as it is passes a seed."""
+        if not self._results.is_known(seed):
+            self._tell([seed])
+        return seed in self._results.sound
+
+
+def _only_with(name: str) -> frozenset[str]:
+    """Return what a history must have one of to show a bug; nothing if that is not known."""
+    mutant = all_mutants().get(name)
+    return mutant.only_with if mutant is not None else frozenset()
+
+
+@cache
+def kinds_in(seed: int) -> frozenset[str]:
+    """Return the kinds of clients and faults of a history."""
+    plan = write_plan(str(seed))
+    return frozenset(one.kind for one in (*plan.clients, *plan.faults))
 
 
 def _blocks(seeds: int) -> Iterator[int]:

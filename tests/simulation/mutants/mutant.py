@@ -25,7 +25,11 @@ class DoesNotApply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One bug: `row` says what goes wrong, in words. `more` are further replacements."""
+    """One bug: `row` says what goes wrong, in words. `more` are further replacements.
+
+    `only_with`: kinds of clients and faults. Where it names any, the bug shows only in a history
+    that has one of them, or hardly ever in others: these are not told.
+    """
 
     name: str
     row: str
@@ -33,6 +37,7 @@ class Mutant:
     old: str
     new: str
     more: Sequence[tuple[str, str, str]] = ()
+    only_with: frozenset[str] = frozenset()
 
     @property
     def replacements(self) -> list[Replacement]:

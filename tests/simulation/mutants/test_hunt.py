@@ -110,3 +110,19 @@ def test_a_long_hunt_notes_how_far_it_is(trials, tmp_path, monkeypatch):
     list(Hunt(Results.load(path), ["a-bug"], 1).run(10))
     known = [line for line in path.read_text().splitlines() if '"bug"' in line]
     assert [line.partition('"seeds":')[2].partition(",")[0] for line in known] == ["3", "6", "7"]
+
+
+def test_a_bug_that_needs_certain_clients_is_hunted_for_with_them_alone(
+    trials, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(hunt, "_only_with", lambda _name: frozenset({"flip"}))
+    monkeypatch.setattr(hunt, "kinds_in", lambda seed: {"flip"} if seed in (1, 2, 9) else {"stop"})
+    results = Results.load(tmp_path / "results")
+    assert list(Hunt(results, ["a-bug"], 1).run(10)) == [Found("a-bug", 9, 9, 3, "log: x")]
+    assert trials == [
+        ("a-bug", 1, 2),
+        (UNCHANGED, 2),  # which fails without the bug, too
+        ("a-bug", 9),
+        (UNCHANGED, 9),
+    ]
+    assert results.failed == {2}

@@ -38,6 +38,7 @@ MUTANTS = (
         """\
             waiters.append(waiter)
 """,
+        only_with=frozenset({"network cut", "slow disk", "stuck disk"}),
     ),
     Mutant(
         "replaced-static-member-keeps-the-group",
@@ -72,6 +73,7 @@ MUTANTS = (
         """\
             if member.state != MemberState.STABLE:
 """,
+        only_with=frozenset({"consumer member", "mixed member"}),
     ),
     Mutant(
         "metadata-counted-in-code-points",

@@ -86,6 +86,7 @@ MUTANTS = (
                 "",
             ),
         ),
+        only_with=frozenset({"hostile"}),
     ),
     Mutant(
         "answers-behind-a-waiting-one-unbounded",
@@ -164,6 +165,7 @@ MUTANTS = (
         """\
             _ = counted
 """,
+        only_with=frozenset({"config admin"}),
     ),
     Mutant(
         "record-errors-without-a-bound",

@@ -56,6 +56,7 @@ MUTANTS = (
 """,
             ),
         ),
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "one-rotten-partition-fails-the-fetch",
@@ -127,6 +128,7 @@ MUTANTS = (
         raise
     if not shard.is_dropped:
 """,
+        only_with=frozenset({"disk error", "flip"}),
     ),
     Mutant(
         "only-one-waiter-told-of-a-failed-flush",
@@ -140,6 +142,7 @@ MUTANTS = (
         if partition.waiters:
             partition.waiters.popleft().tell(code)
 """,
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "flush-not-continued",
@@ -303,6 +306,7 @@ _UNANSWERED: Final = Hold.ANSWERS
             services.groups.stop()
 """,
         "",
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "first-batch-larger-than-the-limit-never-read",

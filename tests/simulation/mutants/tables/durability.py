@@ -68,6 +68,7 @@ MUTANTS = (
         """\
             self._write_by_name()
 """,
+        only_with=frozenset({"deleter"}),
     ),
     Mutant(
         "second-opening-forgets-the-directory",
@@ -78,6 +79,7 @@ MUTANTS = (
                 self._unsynced.add(key)
 """,
         "",
+        only_with=frozenset({"disk error", "few descriptors"}),
     ),
     Mutant(
         "dirty-files-are-evicted",
@@ -160,6 +162,7 @@ MUTANTS = (
 """,
             ),
         ),
+        only_with=frozenset({"flip"}),
     ),
     Mutant(
         "second-signal-ends-without-the-disk",
@@ -192,6 +195,7 @@ MUTANTS = (
         producer_replay.replay(segments, producers, end_offset, self.now_ms, self.report)
 """,
         "",
+        only_with=frozenset({"lost files"}),
     ),
     Mutant(
         "offsets-of-a-deleted-topic-survive-loading",

@@ -35,6 +35,7 @@ MUTANTS = (
         """\
         elif False:
 """,
+        only_with=frozenset({"msgpack fetcher"}),
     ),
     Mutant(
         "cold-bytes-read-on-the-loop",

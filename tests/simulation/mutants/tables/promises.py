@@ -98,6 +98,7 @@ MUTANTS = (
             except OSError:
                 file.fdatasync()
 """,
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "show-what-is-not-durable",

@@ -84,6 +84,7 @@ MUTANTS = (
 """,
             ),
         ),
+        only_with=frozenset({"lookup"}),
     ),
     Mutant(
         "grown-topic-leads-nothing-new",
@@ -162,6 +163,7 @@ MUTANTS = (
         if log.failed is not None:
             self.drop(partition, ErrorCode.NONE)
         elif error is not None""",
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "batch-without-timestamp-refused",
@@ -205,6 +207,7 @@ MUTANTS = (
         self._controller.forget(life)
         await self._topic_logs.drop(life)
 """,
+        only_with=frozenset({"deleter", "topic admin"}),
     ),
     Mutant(
         "half-closed-connection-drops-its-requests",
@@ -216,6 +219,7 @@ MUTANTS = (
         """\
         if self.frames and self.reading.holds & Hold.CLOSING:
 """,
+        only_with=frozenset({"parting producer"}),
     ),
     Mutant(
         "frame-lost-between-two-reads",

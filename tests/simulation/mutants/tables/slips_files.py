@@ -50,6 +50,7 @@ MUTANTS = (
             except OSError:
                 pass
 """,
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "durable-up-to-the-present-end",
@@ -120,6 +121,7 @@ MUTANTS = (
             file.pwrite(view[:at], position)
 """,
         "",
+        only_with=frozenset({"disk error"}),
     ),
     Mutant(
         "recovery-does-not-sync-the-directory",
@@ -153,6 +155,7 @@ MUTANTS = (
         if next_offset >= 0:
             return Start(
 """,
+        only_with=frozenset({"flip"}),
     ),
     Mutant(
         "name-reused-with-old-checkpoints",
@@ -179,6 +182,7 @@ MUTANTS = (
         if found:
             return False
 """,
+        only_with=frozenset({"deleter", "topic admin"}),
     ),
     Mutant(
         "deleted-directory-removed-by-its-old-name",

@@ -49,6 +49,7 @@ MUTANTS = (
         """\
     return
 """,
+        only_with=frozenset({"consumer member", "mixed member"}),
     ),
     Mutant(
         "sync-of-an-old-generation-accepted",
@@ -59,6 +60,7 @@ MUTANTS = (
         raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 """,
         "",
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "fenced-static-member-served",
@@ -73,6 +75,7 @@ MUTANTS = (
             member_id = known
         member = self.members.get(member_id)
 """,
+        only_with=frozenset({"classic member", "mixed member", "rude members"}),
     ),
     Mutant(
         "assignment-answered-before-it-is-durable",
@@ -96,6 +99,7 @@ MUTANTS = (
         """\
         done(ErrorCode.NONE)
 """,
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "rebalance-keeps-absent-members",
@@ -108,6 +112,7 @@ MUTANTS = (
         """\
         _ = absent
 """,
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "partition-given-before-it-is-revoked",
@@ -132,6 +137,7 @@ MUTANTS = (
     if reported is None:
         return False
 """,
+        only_with=frozenset({"consumer member", "mixed member"}),
     ),
     Mutant(
         "owners-forget-to-leave",
@@ -168,6 +174,7 @@ MUTANTS = (
         """\
             end = start + each + (place <= left)
 """,
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "uniform-assigns-twice",
@@ -230,6 +237,7 @@ MUTANTS = (
         """\
         if known is None or True:
 """,
+        only_with=frozenset({"consumer member", "mixed member"}),
     ),
     Mutant(
         "all-revocations-of-an-epoch-in-one-time",
@@ -241,6 +249,7 @@ MUTANTS = (
         """\
         if known is None or known.epoch != epoch:
 """,
+        only_with=frozenset({"consumer member", "mixed member"}),
     ),
     Mutant(
         "second-assignment-of-a-generation-written",
@@ -252,6 +261,7 @@ MUTANTS = (
         """\
     if leads:
 """,
+        only_with=frozenset({"classic member", "mixed member"}),
     ),
     Mutant(
         "offsets-of-members-expire",

@@ -81,6 +81,7 @@ MUTANTS = (
         """\
     return position, expected, trouble
 """,
+        only_with=frozenset({"flip"}),
     ),
     Mutant(
         "one-batch-too-few-remembered",
@@ -259,6 +260,7 @@ MUTANTS = (
         """\
             self.high_watermark = wanted
 """,
+        only_with=frozenset({"config admin"}),
     ),
     Mutant(
         "epoch-ends-where-it-begins",
