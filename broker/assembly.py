@@ -38,6 +38,7 @@ from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
 from broker.runtime.record_work import RecordWork
 from broker.runtime.request_queue import RequestQueue
+from broker.runtime.request_times import RequestTimes
 from broker.services import Services
 from broker.topic_logs import TopicLogs
 from broker.topics import Topics
@@ -211,7 +212,7 @@ def _network(services: Services) -> Network:
         queue=RequestQueue(config.queued_max_requests, metrics),
         budget=ByteBudget(config.queued_max_request_bytes, metrics, "budget_full_waits"),
         answers=services.answers,
-        writes=GatheredWrites(),
+        writes=GatheredWrites(RequestTimes(services.clock)),
         record_work=services.record_work,
         metrics=metrics,
         clock=services.clock,

@@ -24,6 +24,7 @@ from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
+from broker.error_counts import COUNTED_WHERE_MADE, ErrorCounts
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
 from broker.read_only.refusals import refuse_writes
@@ -42,19 +43,30 @@ logger = logging.getLogger("barnabas.requests")
 class Dispatcher:
     """Calls handlers and sends their answers."""
 
-    __slots__ = ("_handlers", "_services", "_stepper", "_tasks")
+    __slots__ = ("_answered", "_counts", "_handlers", "_services", "_stepper", "_tasks")
 
     def __init__(self, services: Services) -> None:
         self._services = services
         rows = refuse_writes(HANDLERS) if services.config.barnabas_read_only else HANDLERS
         self._handlers: dict[int, Handler] = {row.api_key: row for row in rows}
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
-        self._stepper = Stepper(services.clock, services.metrics, self._ended, self._fail)
+        self._stepper = Stepper(
+            services.clock, services.metrics, self._ended, self._fail, self._count_errors
+        )
+        traffic = services.metrics.traffic
+        for row in rows:
+            any_version = row.api_key == ApiKey.API_VERSIONS
+            traffic.serve(row.api_key, row.min_version, row.max_version, any_version=any_version)
+        self._counts = traffic.requests
+        self._answered = ErrorCounts(traffic)
 
     def dispatch(self, request: Request) -> None:
         """Handle one request; never raises."""
         try:
-            result = self._handlers[request.header.api_key].handle(request, self._services)
+            header = request.header
+            api_key = header.api_key
+            self._counts[api_key][header.api_version] += 1
+            result = self._handlers[api_key].handle(request, self._services)
             if type(result) is CoroutineType:
                 self._spawn(request, result)
             else:
@@ -85,12 +97,19 @@ class Dispatcher:
     def _answer(self, request: Request, response: Any) -> None:
         if response is None:
             request.connection.respond(request, ())
-        elif request.header.opens_records and request.header.wants_thread(response):
+            return
+        self._count_errors(request, response)
+        if request.header.opens_records and request.header.wants_thread(response):
             self._answer_from_thread(request, response)
         else:
             request.connection.respond(
                 request, request.info.dialect.encode_response(request.header, response)
             )
+
+    def _count_errors(self, request: Request, response: Any) -> None:
+        api_key = request.header.api_key
+        if api_key not in COUNTED_WHERE_MADE:
+            self._answered.count(api_key, response)
 
     def _answer_from_thread(self, request: Request, response: Any) -> None:
         """Have a thread encode the answer: it opens records (`broker.runtime.record_work`)."""
@@ -145,6 +164,8 @@ class Dispatcher:
         )
         try:
             row = self._handlers[header.api_key]
+            if header.api_key in COUNTED_WHERE_MADE:
+                self._services.metrics.traffic.errors[header.api_key, int(code)] += 1
             self._answer(request, row.error_response(request, code))
         except Exception as second:
             logger.error("cannot make an error response; closing the connection", exc_info=second)

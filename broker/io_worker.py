@@ -48,12 +48,18 @@ class IoWorker:
             writes.held = True
             try:
                 while (request := take()) is not None:
+                    timing = request.timing
+                    if timing is not None:
+                        timing.taken_ns = monotonic_ns()
                     try:
                         dispatch(request)
                     except Exception as error:  # or it would never be answered
                         owners.failed(Owner.WORKER, error)
                         request.give_up()
-                    if monotonic_ns() > slice_end_ns:
+                    now_ns = monotonic_ns()
+                    if timing is not None:
+                        timing.handled_ns = now_ns
+                    if now_ns > slice_end_ns:
                         break
             finally:
                 writes.held = False

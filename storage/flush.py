@@ -39,6 +39,7 @@ class Flush:
         "_files",
         "_filesystem",
         "_paths",
+        "elapsed_ns",
         "end_offset",
         "is_again",
         "segment_base_offset",
@@ -67,6 +68,7 @@ class Flush:
         self.segment_position = segment_position
         self.size_bytes = size_bytes
         self.is_again = False  # there was no descriptor for the flush before
+        self.elapsed_ns = 0  # of `run`, if its caller measures that
 
     def run(self) -> None:
         """Sync everything captured. For a thread of the pool. Raises OSError: data may be lost."""

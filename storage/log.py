@@ -202,6 +202,7 @@ class Log(LogTrimming):
         self.snapshots.count_batch()
         if not self.unflushed_bytes:
             self.unflushed_since_ms = now_ms
+        self.appended_bytes += size
         self.unflushed_bytes += size
         if self.write_caching:
             self.high_watermark = last_offset + 1
@@ -225,8 +226,6 @@ class Log(LogTrimming):
         if (aborted := ended.aborted_by(marker, offset)) is not None:
             self.segments.add_abort(AbortedTransaction(*aborted))
         return Appended(offset, offset, NO_TIMESTAMP, self.start_offset, False)  # noqa: FBT003
-
-    # -- Rolling ------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> Segment:
         """Begin a new active segment at the end offset, unless the active one is empty.

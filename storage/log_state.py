@@ -97,6 +97,7 @@ class LogState:
     """What a log consists of. `storage.log.Log` adds the operations."""
 
     __slots__ = (
+        "appended_bytes",
         "config",
         "directory",
         "durable_offset",
@@ -111,6 +112,7 @@ class LogState:
         "opened_at",
         "partition",
         "producers",
+        "read_bytes",
         "recovery_point",
         "replayed_markers",
         "roll_after_ms",
@@ -152,6 +154,8 @@ class LogState:
         if self.replayed_markers:
             self.producers.transactions.hold(self.replayed_markers[0].offset)
         self.lease = Lease()
+        self.appended_bytes = 0  # since it was opened
+        self.read_bytes = 0  # by clients, since it was opened
         self.unflushed_bytes = 0
         self.unflushed_since_ms = 0
         self.unsynced = Unsynced()

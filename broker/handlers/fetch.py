@@ -33,12 +33,11 @@ from collections.abc import Iterable
 
 from broker.error_mapping import error_code_of
 from broker.partitions.epoch_fencing import fence
+from broker.partitions.fetch_asked import Resolved, ResolvedTopics, readable
 from broker.partitions.fetch_reading import (
     SESSION_NONE,
     TOPIC_ID_VERSION,
     FetchReading,
-    Resolved,
-    ResolvedTopics,
     refused,
 )
 from broker.partitions.partition import ParkedFetch
@@ -82,7 +81,7 @@ def handle(request: Request, services: Services) -> FetchResponse | Steps | Pend
     if body.max_wait_ms <= 0 or not topics or reading.is_enough():
         return reading.read_or_load()
     pending = reading.pending = Pending()
-    partitions = reading.partitions()
+    partitions = readable(topics)
     services.purgatory.park(
         ParkedFetch(request, partitions, reading.is_enough, reading.answer), body.max_wait_ms
     )
@@ -113,6 +112,7 @@ def _resolved(services: Services, name: str | None, asked: FetchPartition) -> Re
         partition = services.partitions.get(name, asked.partition)
     except StorageError as error:
         return error_code_of(error)
+    partition.fetches += 1
     if asked.current_leader_epoch >= 0:
         return fence(partition.log, asked.current_leader_epoch) or partition
     return partition

@@ -29,7 +29,7 @@ from functools import partial
 
 from broker.error_mapping import code_of_failed_read, error_code_of
 from broker.partitions.epoch_fencing import NO_EPOCH, epoch_at, fence
-from broker.partitions.fetch_reading import READ_COMMITTED
+from broker.partitions.fetch_asked import READ_COMMITTED
 from broker.partitions.partition import Partition
 from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners

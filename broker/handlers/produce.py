@@ -43,6 +43,7 @@ from broker.partitions.preparation import (
     is_quick,
     preparation,
 )
+from broker.refused_batches import count_refused, say_mistimed
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
@@ -122,6 +123,11 @@ class _Progress:
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}"
             )
 
+    def count(self, code: ErrorCode, *why: object) -> None:
+        """Note that a partition of the request failed; `why` is for `count_refused`."""
+        self.failures.add(code)
+        count_refused(self.services.metrics.traffic, code, *why)  # type: ignore[arg-type]
+
     def appended(
         self, partition: Partition, answer: PartitionProduceResponse, appended: Appended
     ) -> None:
@@ -138,12 +144,14 @@ class _Progress:
                 partial(self.committed, answer),
             )
 
-    def refused(self, answer: PartitionProduceResponse, error: Exception, records: object) -> None:
+    def refused(
+        self, answer: PartitionProduceResponse, error: Exception, records: object, topic: str
+    ) -> None:
         """Fill in the answer with the reason why the batch, `records`, was not appended."""
         code = error_code_of(error)
         answer.error_code = code
         answer.error_message = str(error)
-        self.failures.add(code)
+        self.count(code, topic, error, records)
         if not self.names_records:
             return
         if isinstance(error, RecordsWithoutKey):
@@ -180,7 +188,7 @@ class _Progress:
 
         def ended(failure: BaseException | None) -> None:
             if failure is None:
-                _say_mistimed(answer, error, named[0])
+                say_mistimed(answer, error, named[0])
             elif not isinstance(failure, RecordError | WalkAbandoned):  # those name none
                 logger.error("mistimed records could not be named", exc_info=failure)
             self.finish_one()
@@ -188,7 +196,7 @@ class _Progress:
         if self.may_open_here(records):
             with contextlib.suppress(RecordError):
                 name()
-                _say_mistimed(answer, error, named[0])
+                say_mistimed(answer, error, named[0])
         else:
             self.outstanding += 1
             self.services.record_work.submit(Owner.REQUEST, self.connection, name, ended)
@@ -199,7 +207,7 @@ class _Progress:
             answer.error_code = code
             answer.error_message = code.message
             answer.base_offset = answer.log_start_offset = -1
-            self.failures.add(code)
+            self.count(code)
         self.finish_one()
 
     def left_queue(
@@ -213,7 +221,7 @@ class _Progress:
         if isinstance(outcome, Appended):
             self.appended(partition, answer, outcome)
         else:
-            self.refused(answer, outcome, records)
+            self.refused(answer, outcome, records, partition.log.topic)
         self.finish_one()
 
     def finish_one(self) -> None:
@@ -292,7 +300,7 @@ def _append(
         known = services.topics.by_id(topic.topic_id)
         if known is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-            progress.failures.add(ErrorCode.UNKNOWN_TOPIC_ID)
+            progress.count(ErrorCode.UNKNOWN_TOPIC_ID)
             return answer
         name = known.name
     try:
@@ -302,6 +310,7 @@ def _append(
         if name in INTERNAL_TOPICS:
             progress.check_internal(name)
         partition = services.partitions.get(name, data.index)
+        partition.produces += 1
         config = partition.log.config
         validates = services.config.barnabas_validate_records
         prepare = None
@@ -326,23 +335,9 @@ def _append(
             )
             progress.outstanding += 1
     except (StorageError, RecordError, TopicError, BatchRefused) as error:
-        progress.refused(answer, error, data.records)
+        topic_name = name if services.partitions.has(name, data.index) else ""
+        progress.refused(answer, error, data.records, topic_name)
     return answer
-
-
-def _say_mistimed(
-    answer: PartitionProduceResponse, error: InvalidTimestamp, found: Mistimed
-) -> None:
-    answer.record_errors = [
-        BatchIndexAndErrorMessage(
-            batch_index=index,
-            batch_index_error_message=(
-                f"timestamp {timestamp} ms, expected {error.earliest} to {error.latest}"
-            ),
-        )
-        for index, timestamp in found.first
-    ]
-    answer.error_message = f"{error}; {found.total} records of the batch are out of these bounds"
 
 
 def _without_answer(request: Request, progress: _Progress) -> Pending | None:

@@ -110,6 +110,7 @@ class Acceptor:
             return
         info = ConnectionInfo(self.listener, self._dialect, local[:2], address[:2])
         self._metrics.connections_accepted += 1
+        self._metrics.traffic.listener(self.listener.name).accepted += 1
         processor = self._processors[self._next]
         self._next = (self._next + 1) % len(self._processors)
         if self._handshakes is None:

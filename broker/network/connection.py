@@ -253,6 +253,8 @@ class Connection(asyncio.BufferedProtocol):
             self._answered_late(request)
             return
         request.buffers = buffers
+        if request.timing is not None:
+            request.timing.answered_ns = self._processor.clock.monotonic_ns()
         if request.frame is not None:
             self._processor.frame_pool.give(request.give_frame())
         self.account.answered(request.frame_bytes, request.answer_bytes_max)
@@ -266,8 +268,11 @@ class Connection(asyncio.BufferedProtocol):
         kept_bytes = 0
         while slots and (ready := slots[0].buffers) is not None:
             out += ready
-            if slots.popleft() is not request:
+            popped = slots.popleft()
+            if popped is not request:
                 kept_bytes += own_bytes(ready)
+            if popped.timing is not None:
+                self._processor.writes.note(popped.timing)
         if kept_bytes:
             self.account.let_go(kept_bytes)
         if reading.holds & _UNANSWERED:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from broker.runtime.request_times import RequestTimes, RequestTiming
 
 
 class Sender(Protocol):
@@ -29,12 +30,14 @@ class Sender(Protocol):
 class GatheredWrites:
     """The connections that have something to send."""
 
-    __slots__ = ("_is_scheduled", "_senders", "held")
+    __slots__ = ("_is_scheduled", "_senders", "_timings", "held", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, times: RequestTimes | None = None) -> None:
         self._senders: list[Sender] = []
+        self._timings: list[RequestTiming] = []  # of the requests in this write that are timed
         self._is_scheduled = False
         self.held = False  # its setter calls flush
+        self.times = times
 
     def add(self, sender: Sender) -> None:
         """Flush `sender` soon."""
@@ -42,6 +45,12 @@ class GatheredWrites:
         if not self.held and not self._is_scheduled:
             self._is_scheduled = True
             owners.soon(Owner.ANSWERS, self.flush)
+
+    def note(self, timing: RequestTiming) -> None:
+        """Take the end of the next flush as the time at which a request's answer was sent."""
+        if self.times is not None:
+            timing.due_ns = self.times.now_ns()
+            self._timings.append(timing)
 
     def flush(self) -> None:
         """Flush every connection that has something."""
@@ -54,3 +63,7 @@ class GatheredWrites:
                 except Exception as error:  # the others have answers too
                     owners.failed(Owner.ANSWERS, error)
                     sender.abort("internal error")
+        if self._timings:
+            timings, self._timings = self._timings, []
+            if self.times is not None:
+                self.times.sent(timings)

@@ -28,6 +28,8 @@ from broker.runtime.owners import Owner
 from broker.runtime.record_work import RecordWork
 from broker.runtime.request import ConnectionInfo, Request
 from broker.runtime.request_queue import RequestQueue
+from broker.runtime.request_times import RequestTiming
+from broker.runtime.traffic import SAMPLED
 from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
@@ -36,6 +38,7 @@ logger = logging.getLogger("barnabas.network")
 
 # The most that one read takes from a socket: a few large batches, yet small for any core's cache.
 RECEIVE_BUFFER_BYTES = 256 * 1024
+_NOT_SAMPLED = SAMPLED - 1  # of the bits of the requests' number
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ class Processor:
             del self.connections[connection]
             self._metrics.connections_now -= 1
             self._limits.leave(connection.info.peer_host)
+            self._metrics.traffic.listener(connection.info.listener.name).closed += 1
 
     def ready(self, connection: Connection) -> None:
         """Note that `connection` has whole frames."""
@@ -190,7 +194,10 @@ class Processor:
             frames.popleft()
             account.reserved_bytes += reserved
             slots.append(request)
-            self._metrics.requests_received += 1
+            metrics = self._metrics
+            metrics.requests_received = count = metrics.requests_received + 1
+            if not count & _NOT_SAMPLED:
+                request.timing = RequestTiming(request.header.api_key, self.clock.monotonic_ns())
             queue.put(request)
         if not frames:
             connection.submitted()

@@ -27,6 +27,8 @@ from typing import Final, NamedTuple, Protocol
 from broker.error_mapping import code_of_failed_read
 from broker.partitions.aborted_names import AbortedNames
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
+from broker.partitions.fetch_asked import READ_COMMITTED, UNKNOWN, ResolvedTopics, have_enough
+from broker.partitions.fetch_counts import count_failures, take_back
 from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.metrics import Metrics
@@ -40,7 +42,6 @@ from protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
     PartitionData,
 )
 from storage.errors import StorageError
@@ -52,13 +53,8 @@ from storage.segments.log_file import LogSlice
 logger = logging.getLogger("barnabas.requests")
 
 TOPIC_ID_VERSION: Final = 13
-READ_COMMITTED: Final = 1
 SESSION_NONE: Final = 0
 PRESSED_BYTES_MAX: Final = 1024 * 1024
-UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-Resolved = Partition | ErrorCode  # a requested partition, or why it is refused
-ResolvedTopics = list[tuple[FetchTopic, list[tuple[FetchPartition, Resolved]]]]
 
 
 class _ColdRecords(NamedTuple):
@@ -88,6 +84,7 @@ class FetchReading:
         "_bytes_max",
         "_checked_anew",
         "_cold",
+        "_has_errors",
         "_is_committed",
         "_metrics",
         "_missing",
@@ -118,22 +115,13 @@ class FetchReading:
         self._metrics = metrics
         self.pending: Pending | None = None
         self._cold: list[_ColdRecords] = []
+        self._has_errors = False  # in the answer
         self._checked_anew: list[Log] = []  # because of what was read first
         self._missing: list[Cold] = []  # bytes that look-ups need
-        self._aborted: AbortedNames | None = None
-        if self._is_committed:
-            self._aborted = AbortedNames(takes_steps=not request.header.opens_records)
+        takes_steps = not request.header.opens_records
+        self._aborted = AbortedNames(takes_steps=takes_steps) if self._is_committed else None
         self._pulled = NOTHING  # for the look-ups of one reading
         self._unforeseen_count = 0  # failures that are not in the metrics yet
-
-    def partitions(self) -> list[Partition]:
-        """Return the partitions that can be read."""
-        return [
-            found
-            for _, partitions in self._topics
-            for _, found in partitions
-            if isinstance(found, Partition)
-        ]
 
     def is_enough(self) -> bool:
         """Whether an answer now would have `min_bytes`, or something that cannot wait.
@@ -142,7 +130,7 @@ class FetchReading:
         memory: the same read has them loaded.
         """
         try:
-            return _have_enough(self._topics, self._body, self._bytes_max)
+            return have_enough(self._topics, self._body, self._bytes_max)
         except (StorageError, OSError, Cold):
             return True
 
@@ -174,6 +162,7 @@ class FetchReading:
         if self.pending is None:
             self.pending = Pending()
         if self._missing:
+            take_back(self._topics, response, self._cold)
             self._pool.submit(Owner.FETCH_READ, self._pull, self._go_on)
         else:
             self._metrics.reads_cold += len(self._cold)
@@ -193,11 +182,13 @@ class FetchReading:
         for topic, partitions in self._topics:
             answers = []
             for asked, found in partitions:
-                if not isinstance(found, Partition):
-                    answers.append(refused(asked, found))
-                    continue
-                data, size = self._read_partition(found.log, asked, left, first=nothing_yet)
+                if isinstance(found, Partition):
+                    data, size = self._read_partition(found.log, asked, left, first=nothing_yet)
+                else:
+                    data, size = refused(asked, found), 0
                 answers.append(data)
+                if not size and data.error_code:
+                    self._has_errors = True
                 left -= size
                 nothing_yet = nothing_yet and not size
             response.responses.append(
@@ -256,10 +247,13 @@ class FetchReading:
             self._cold.append(_ColdRecords(data, log, offset, piece))
         else:
             data.records = records
+        log.read_bytes += piece.size
         return data, piece.size
 
     def _whole(self, response: FetchResponse) -> FetchResponse | Steps:
         """Return an answer that has been read, or the steps that are left of it."""
+        if self._has_errors:
+            count_failures(self._topics, response, self._metrics.traffic)
         return response if self._aborted is None else self._aborted.whole(response)
 
     def _must_read_again(self, log: Log, offset: int, piece: LogSlice, records: Buffer) -> bool:
@@ -308,6 +302,7 @@ class FetchReading:
         doubtful = [cold for cold in self._cold if self._is_doubtful(cold)]
         self._cold.clear()
         if doubtful:
+            take_back(self._topics, response)
             self.answer()
         else:
             self.pending.complete(self._whole(response))
@@ -323,6 +318,7 @@ class FetchReading:
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._unforeseen_count += 1
             logger.error("Error processing fetch from %s", log.directory, exc_info=error)
+        self._has_errors = True
         _say_error(data, code)
 
     def _count_failures(self) -> None:
@@ -341,41 +337,6 @@ def _has_diverged(log: Log, asked: FetchPartition, data: PartitionData) -> bool:
         epoch, end_offset = diverged
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return True
-
-
-def _have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> bool:
-    """Whether an answer of at most `bytes_max` bytes would have enough, or must not wait."""
-    wanted = min(body.min_bytes, body.max_bytes, bytes_max)
-    is_committed = body.isolation_level == READ_COMMITTED
-    none_known = True
-    for _, partitions in topics:
-        for asked, found in partitions:
-            if not isinstance(found, Partition):
-                if found not in UNKNOWN:
-                    return True
-                continue
-            none_known = False
-            log = found.log
-            limit = log.last_stable_offset if is_committed else log.high_watermark
-            offset = asked.fetch_offset
-            epoch = asked.last_fetched_epoch
-            if epoch >= 0 and divergence(log, epoch, offset) is not None:
-                return True
-            if not log.start_offset <= offset <= log.end_offset:
-                return True
-            if offset < limit:
-                if wanted <= 1:
-                    return True  # most consumers: the read makes the only look-up
-                # 0 bytes below the limit mean damage, which a read reports.
-                with without_waiting(NOTHING):
-                    available = log.available_bytes(offset, limit)
-                if available <= 0:
-                    return True
-                # The first partition yields a batch even if its limit is lower.
-                wanted -= min(available, max(asked.partition_max_bytes, 1))
-                if wanted <= 0:
-                    return True
-    return none_known or wanted <= 0
 
 
 def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:

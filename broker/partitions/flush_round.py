@@ -8,6 +8,7 @@ back the flushes that have not begun.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TypeVar
 
 from broker.partitions.partition import Partition
@@ -23,9 +24,13 @@ EndedFlush = tuple[Partition, Flush, OSError | None]
 class FlushRound:
     """Flushes for one thread. `started_ns`: when the round began, or was last seen to advance."""
 
-    __slots__ = ("_ended", "_ended_count", "_seen_count", "_waiting", "started_ns")
+    __slots__ = ("_ended", "_ended_count", "_now_ns", "_seen_count", "_waiting", "started_ns")
 
-    def __init__(self, jobs: list[Job], started_ns: int) -> None:
+    def __init__(
+        self, jobs: list[Job], started_ns: int, now_ns: Callable[[], int] = lambda: 0
+    ) -> None:
+        """`now_ns` is the clock by which each flush is timed."""
+        self._now_ns = now_ns
         self._waiting = deque(jobs)  # its operations are atomic
         self._ended: deque[EndedFlush] = deque()
         self._ended_count = 0
@@ -40,8 +45,10 @@ class FlushRound:
             except IndexError:
                 return
             error: OSError | None = None
+            begun_ns = self._now_ns()
             try:
                 flush.run()
+                flush.elapsed_ns = self._now_ns() - begun_ns
             except OSError as caught:
                 error = caught
             except BaseException as caught:  # whatever it was, the log is not durable

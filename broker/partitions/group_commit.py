@@ -87,7 +87,7 @@ class GroupCommit:
         self._due_for_lanes: dict[Partition, None] = {}
         self._lingering = Lingering(self._lingered)
         self._start_called = False
-        self._rounds = RunningRounds(pool, self._finish_all, self._ended)
+        self._rounds = RunningRounds(pool, self._finish_all, self._ended, clock.monotonic_ns)
         self._together = DurableTogether(self._wait_for_flush)
 
     def appended(self, partition: Partition) -> None:
@@ -267,6 +267,7 @@ class GroupCommit:
 
     def _begin(self, due: dict[Partition, None], count_max: int, now_ns: int) -> list[Job]:
         jobs, failed = begin_flushes(due, count_max, now_ns)
+        self._metrics.traffic.began(len(jobs))
         for partition in failed:  # by a write: it will not become durable
             self.drop(partition, code_of_failed_log(partition.log))
             self._tell_advanced(partition)
@@ -296,6 +297,8 @@ class GroupCommit:
     def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
         partition.flush_started_ns = 0
         self._metrics.flushes += 1
+        waiter_count = len(partition.waiters)
+        self._metrics.traffic.flushed(flush.elapsed_ns, waiter_count, self._clock.monotonic_ns())
         log = partition.log
         log.finish_flush(flush, error)
         if error is not None:

@@ -104,11 +104,13 @@ class Partition:
     """One log and its waiters."""
 
     __slots__ = (
+        "fetches",
         "flush_scheduled",
         "flush_started_ns",
         "is_patient",
         "lane_waiters",
         "log",
+        "produces",
         "queue",
         "waiters",
         "watchers",
@@ -119,6 +121,8 @@ class Partition:
         self.waiters: deque[CommitWaiter] = deque()
         self.queue: deque[QueuedAppend] = deque()
         self.watchers: dict[ParkedFetch, None] = {}
+        self.produces = 0  # of clients, and not of coordinators
+        self.fetches = 0
         self.flush_scheduled = False
         self.flush_started_ns = 0  # 0: no flush is running
         self.is_patient = log.topic == TRANSACTION_TOPIC  # without a request, its flush may wait
@@ -157,7 +161,20 @@ class Partitions:
     def remove(self, topic: str, number: int) -> Partition | None:
         """Remove and return a partition; the caller answers its waiters."""
         self._set_online((topic, number))
-        return self._by_key.pop((topic, number), None)
+        partition = self._by_key.pop((topic, number), None)
+        if partition is not None:
+            self._keep_counts(partition)
+        return partition
+
+    def _keep_counts(self, partition: Partition) -> None:
+        """Keep the counts of a partition that goes, so that totals never fall."""
+        log, gone = partition.log, self._metrics.traffic.gone
+        gone.records += log.end_offset - log.opened_at
+        gone.bytes_in += log.appended_bytes
+        gone.bytes_out += log.read_bytes
+        gone.produces += partition.produces
+        gone.fetches += partition.fetches
+        self._metrics.traffic.forget(log.topic)
 
     def _set_online(self, key: tuple[str, int]) -> None:
         if self._offline.pop(key, None) is not None:

@@ -38,15 +38,18 @@ class RunningRounds:
     `ended` is called after that, when a round has come to its end.
     """
 
-    __slots__ = ("_ended", "_finish", "_lanes", "_pool", "_rounds", "_stuck")
+    __slots__ = ("_ended", "_finish", "_lanes", "_now_ns", "_pool", "_rounds", "_stuck")
 
     def __init__(
         self,
         pool: BlockingPool,
         finish: Callable[[FlushRound], None],
         ended: Callable[[], None],
+        now_ns: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`now_ns` is the clock by which each flush is timed."""
         self._pool = pool
+        self._now_ns = now_ns
         self._finish = finish
         self._ended = ended
         self._rounds: dict[FlushRound, None] = {}
@@ -83,13 +86,13 @@ class RunningRounds:
         """Run flushes one after the other, if there are many in rounds side by side."""
         count = max(1, min(ROUNDS_TOGETHER_MAX, len(jobs) // FLUSHES_PER_ROUND_MIN))
         for first in range(count):
-            self._run(FlushRound(jobs[first::count], now_ns), self._rounds)
+            self._run(FlushRound(jobs[first::count], now_ns, self._now_ns), self._rounds)
 
     def run_in_lanes(self, jobs: list[Job], now_ns: int) -> None:
         """Run flushes side by side, in as many lanes as are free."""
         free = self.free_lanes
         for first in range(min(free, len(jobs))):
-            self._run(FlushRound(jobs[first::free], now_ns), self._lanes)
+            self._run(FlushRound(jobs[first::free], now_ns, self._now_ns), self._lanes)
 
     def _run(self, round_: FlushRound, among: dict[FlushRound, None]) -> None:
         among[round_] = None
@@ -110,5 +113,5 @@ class RunningRounds:
                     del among[round_]
                     self._stuck[round_] = None
                     if rest := round_.take_rest():
-                        self._run(FlushRound(rest, now_ns), among)
+                        self._run(FlushRound(rest, now_ns, self._now_ns), among)
                     self._finish(round_)

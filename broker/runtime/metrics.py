@@ -6,13 +6,16 @@ rates and choose a format. Every bound of the broker has its counter here (docs/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+from broker.runtime.traffic import Traffic
 
 
 @dataclass(slots=True)
 class Metrics:
     """Totals since the start, and current values (names that end in `_now`)."""
 
+    traffic: Traffic = field(default_factory=Traffic)
     connections_now: int = 0
     connections_accepted: int = 0
     connections_refused: int = 0  # max.connections, max.connections.per.ip
@@ -74,4 +77,4 @@ class Metrics:
 
     def snapshot(self) -> dict[str, int]:
         """Return every counter by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "traffic"}

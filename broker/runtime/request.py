@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from broker.runtime.request_times import RequestTiming
 from config.listeners import Listener
 from protocol.dialect import Dialect, RequestHeader
 
@@ -80,6 +81,7 @@ class Request:
         "header",
         "info",
         "on_abandon",
+        "timing",
     )
 
     def __init__(
@@ -100,6 +102,7 @@ class Request:
         self.frame: bytearray | None = None  # of a large request, to be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
         self.on_abandon: Callable[[], object] | None = None  # set while it is parked
+        self.timing: RequestTiming | None = None  # of one in many
 
     def give_frame(self) -> bytearray:
         """Return the frame of an answered request, and drop the body with its views of it."""

@@ -59,7 +59,16 @@ class AnswerTooLarge(Exception):
 class Stepper:
     """Runs the steps of all requests in progress; `answer` and `fail` end a request."""
 
-    __slots__ = ("_answer", "_clock", "_fail", "_is_due", "_metrics", "_queue", "_spent_ns")
+    __slots__ = (
+        "_answer",
+        "_answered",
+        "_clock",
+        "_fail",
+        "_is_due",
+        "_metrics",
+        "_queue",
+        "_spent_ns",
+    )
 
     def __init__(
         self,
@@ -67,7 +76,10 @@ class Stepper:
         metrics: Metrics,
         answer: Callable[[Request, Any], None],
         fail: Callable[[Request, Exception], None],
+        answered: Callable[[Request, Any], None] = lambda _request, _response: None,
     ) -> None:
+        """`answered` hears of the answers that do not pass through `answer`."""
+        self._answered = answered
         self._clock = clock
         self._metrics = metrics
         self._answer = answer
@@ -129,6 +141,7 @@ class Stepper:
 
     def _end(self, job: _Job) -> None:
         if job.is_encoded:
+            self._answered(job.request, job.response)
             job.request.connection.respond(job.request, job.result)
         elif job.is_long and type(job.result) is Pending:
             request = job.request
@@ -156,7 +169,7 @@ def _made(response: Any) -> Steps:
 class _Job:
     """One request in progress: its answer is made and, if that took long, encoded in steps."""
 
-    __slots__ = ("is_encoded", "is_long", "request", "result", "size", "steps")
+    __slots__ = ("is_encoded", "is_long", "request", "response", "result", "size", "steps")
 
     def __init__(self, request: Request, steps: Steps) -> None:
         self.request = request
@@ -164,6 +177,7 @@ class _Job:
         self.size = 0
         self.is_long = False  # it has taken longer than a slice
         self.is_encoded = False
+        self.response: Any = None  # that is being encoded
         self.result: Any = None
 
     def step(self) -> bool:
@@ -176,6 +190,7 @@ class _Job:
             if self.is_encoded or not self.is_long or not is_message:
                 return True
             request = self.request
+            self.response = self.result
             self.steps = request.info.dialect.encode_in_steps(request.header, self.result)
             self.is_encoded = True
             self.size = 0

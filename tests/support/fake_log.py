@@ -19,6 +19,7 @@ class FakeFlush:
     end_offset: int
     release: threading.Event = field(default_factory=threading.Event)
     error: OSError | None = None
+    elapsed_ns: int = 0
 
     def run(self) -> None:
         assert self.release.wait(120), "the test never released its flush"
@@ -36,7 +37,8 @@ class FakeLog:
         self.write_caching = write_caching
         self.is_end_loaded = True
         self.start_offset = 0
-        self.end_offset = 0
+        self.end_offset = self.opened_at = 0
+        self.appended_bytes = self.read_bytes = 0
         self.durable_offset = 0
         self.high_watermark = 0
         self.leader_epoch = 0
