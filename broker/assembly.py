@@ -274,7 +274,9 @@ def _transactions(
     endings = Endings(store, writer, clock, services.metrics)
     coordinator = TransactionCoordinator(store, endings, services.producer_ids, config, clock)
     if log.count():
-        adoption = Adoption(store, endings, services.producer_ids, evidence, config, clock)
+        adoption = Adoption(
+            store, endings, services.producer_ids, evidence, config, clock, services.pool
+        )
         opened = [partition.log for partition in services.partitions.all()]
         unseen = {*services.partitions.offline(), *((one.topic, one.partition) for one in opened)}
         unseen -= evidence.seen

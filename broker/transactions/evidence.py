@@ -56,6 +56,11 @@ class Evidence:
         """Return what the logs say of a producer id: nothing, if they do not know it."""
         return self.producers.get(producer_id) or ProducerEvidence()
 
+    def open_count(self, producer_id: int) -> int:
+        """Return in how many partitions a producer has something open."""
+        found = self.producers.get(producer_id)
+        return 0 if found is None else len(found.open)
+
     def has_any(self, producer_ids: Iterable[int]) -> bool:
         """Whether the logs know one of these producer ids."""
         return any(producer_id in self.producers for producer_id in producer_ids)

@@ -51,7 +51,7 @@ no client was told: the caller chooses another (`Decision.lacks_producer_id`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -133,13 +133,16 @@ def reconcile(value: TransactionValue, evidence: Evidence, now_ms: int) -> Decis
     return _Reconciliation(value, evidence, now_ms).decide()
 
 
+def each_place(value: TransactionValue) -> Iterator[Place]:
+    """Yield the partitions of a record."""
+    for topic in value.transaction_partitions or ():
+        for number in topic.partition_ids:
+            yield topic.topic, number
+
+
 def places_of(value: TransactionValue) -> list[Place]:
     """Return the partitions of a record."""
-    return [
-        (topic.topic, number)
-        for topic in value.transaction_partitions or ()
-        for number in topic.partition_ids
-    ]
+    return list(each_place(value))
 
 
 def grouped(places: Iterable[Place]) -> list[TransactionPartitions]:

@@ -1,13 +1,16 @@
 """Adoption: a decision that a crash has left in markers alone is written before these may go."""
 
 import asyncio
+import threading
 
 import pytest
 
-from broker.transactions import endings
+from broker.transactions import adoption, endings
+from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.errors import ErrorCode
+from protocol.transaction_records import TransactionPartitions
 from tests.support.broker_rig import Rig
 from tests.support.laid_transactions import close_data, died, loaded, open_data, put, value
 from tests.support.rig_client import create
@@ -106,3 +109,52 @@ async def test_markers_are_let_go_once_a_full_disk_has_room_for_their_decision(
     await loaded(again)
     assert log.checkpointable_offset == 2
     await again.close()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_a_transaction_over_many_partitions_is_judged_beside_the_loop(
+    directory, monkeypatch, is_large
+):
+    rig = rig_of(directory)
+    await loaded(rig)
+    ongoing = value(TransactionState.ONGOING, 5)
+    ongoing.transaction_partitions.append(TransactionPartitions(topic="t", partition_ids=[0]))
+    put(rig, A, ongoing)
+    for number in (0, 1):
+        open_data(rig, number, 5)
+    await died(rig)
+    places = 3  # one in the record, two in the logs
+    monkeypatch.setattr(adoption, "PLACES_ON_THE_LOOP", places - is_large)
+    threads = []
+    judge = adoption.reconcile
+
+    def noting(*args):
+        threads.append(threading.current_thread())
+        return judge(*args)
+
+    monkeypatch.setattr(adoption, "reconcile", noting)
+    again = rig_of(directory)
+    await loaded(again)
+    assert [one is threading.main_thread() for one in threads] == [not is_large]
+    found = again.services.transactions.find(A)
+    assert (found.state, found.partitions) == (TransactionState.ONGOING, {"t": {0: None, 1: None}})
+    await again.close()
+
+
+async def test_others_run_while_the_places_of_a_decision_are_gone_through(directory, monkeypatch):
+    rig = rig_of(directory)
+    await loaded(rig)
+    monkeypatch.setattr(endings, "PLACES_PER_TURN", 2)
+    owed = Transaction.of_value("owed", value(TransactionState.PREPARE_COMMIT, 6))
+    rig.services.transactions.store.put(owed)
+    turns = []
+
+    def places():
+        asyncio.get_running_loop().call_soon(turns.append, "another")
+        for number in range(5):
+            yield "gone", number
+        assert turns == ["another"]
+
+    await rig.services.transactions.endings.resume(owed, places())
+    assert owed.state is TransactionState.COMPLETE_COMMIT
+    await rig.close()
