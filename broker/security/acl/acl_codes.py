@@ -16,6 +16,8 @@ CLUSTER_NAME: Final = "kafka-cluster"  # the only resource of type CLUSTER
 class AclCode(IntEnum):
     """A code of one of the enumerations; one that is not listed is UNKNOWN, its code 0."""
 
+    __hash__ = int.__hash__  # an enumeration's own is Python, and each decision would call it twice
+
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
         return cls(0) if isinstance(value, int) else None

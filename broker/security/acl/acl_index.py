@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from broker.security.acl.acl_codes import WILDCARD, PatternType, ResourceType
+from broker.security.acl.acl_codes import EVERY_USER, WILDCARD, PatternType, ResourceType
 from broker.security.acl.acl_entry import AclEntry
 
 _Bucket = dict[AclEntry, None]  # a set that keeps its order
+_Table = dict[tuple[ResourceType, str], _Bucket]
 
 
 class AclIndex:
     """The ACLs in force, by type and name of the resource."""
 
-    __slots__ = ("_by_type", "_lengths", "_literal", "_prefixed")
+    __slots__ = ("_by_principal", "_by_type", "_lengths", "_literal", "_prefixed")
 
     def __init__(self) -> None:
         self._by_type: dict[ResourceType, _Bucket] = {}
-        self._literal: dict[tuple[ResourceType, str], _Bucket] = {}
-        self._prefixed: dict[tuple[ResourceType, str], _Bucket] = {}
+        self._by_principal: _Table = {}
+        self._literal: _Table = {}
+        self._prefixed: _Table = {}
         self._lengths: dict[ResourceType, Counter[int]] = {}  # of prefixes
 
     def __len__(self) -> int:
@@ -35,7 +37,8 @@ class AclIndex:
         if entry in of_type:
             return
         of_type[entry] = None
-        self._table(entry).setdefault((entry.resource_type, entry.name), {})[entry] = None
+        for table, key in self._places(entry):
+            table.setdefault(key, {})[entry] = None
         if entry.pattern is PatternType.PREFIXED:
             self._lengths.setdefault(entry.resource_type, Counter())[len(entry.name)] += 1
 
@@ -45,10 +48,10 @@ class AclIndex:
         if entry not in of_type:
             return
         del of_type[entry]
-        table, key = self._table(entry), (entry.resource_type, entry.name)
-        del table[key][entry]
-        if not table[key]:
-            del table[key]
+        for table, key in self._places(entry):
+            del table[key][entry]
+            if not table[key]:
+                del table[key]
         if entry.pattern is PatternType.PREFIXED:
             lengths = self._lengths[entry.resource_type]
             lengths[len(entry.name)] -= 1
@@ -78,5 +81,13 @@ class AclIndex:
         """Return the ACLs for all resources of a type."""
         return self._by_type.get(resource_type, {})
 
-    def _table(self, entry: AclEntry) -> dict[tuple[ResourceType, str], _Bucket]:
-        return self._prefixed if entry.pattern is PatternType.PREFIXED else self._literal
+    def of_principal(self, resource_type: ResourceType, principal: str) -> Iterator[AclEntry]:
+        """Yield the ACLs that concern a principal, for all resources of a type."""
+        yield from self._by_principal.get((resource_type, principal), ())
+        if principal != EVERY_USER:
+            yield from self._by_principal.get((resource_type, EVERY_USER), ())
+
+    def _places(self, entry: AclEntry) -> tuple[tuple[_Table, tuple[ResourceType, str]], ...]:
+        by_name = self._prefixed if entry.pattern is PatternType.PREFIXED else self._literal
+        kind = entry.resource_type
+        return (by_name, (kind, entry.name)), (self._by_principal, (kind, entry.principal))

@@ -10,6 +10,7 @@ it with `log_denied`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 
 from broker.runtime.clock import Clock
@@ -21,11 +22,20 @@ from broker.security.acl.acl_index import AclIndex
 from broker.security.acl.audit import Audit
 from broker.security.acl.explanation import explain
 from broker.security.acl.resource_operations import OPERATIONS
-from broker.security.acl.rule import Access, AclDecision, Policy, decide, decide_any
+from broker.security.acl.rule import (
+    Access,
+    AclDecision,
+    Policy,
+    any_access,
+    decide,
+    decide_any,
+)
 
 REMEMBERED_MAX = 16_384
 REMEMBERED_NAME_MAX = 512  # characters of a name or principal
-EXPLAINED_MAX = 1_000  # ACLs that are searched for near misses
+EXPLAINED_MAX = 200  # ACLs of the client, and as many others, that are searched for near misses
+
+_Asked = Access | tuple[str, str, AclOperation, ResourceType]
 
 
 class Authorizer:
@@ -37,7 +47,7 @@ class Authorizer:
         self.audit = Audit(clock, metrics)
         self._metrics = metrics
         self._index = AclIndex()
-        self._remembered: dict[tuple[str, ...] | Access, AclDecision] = {}
+        self._remembered: dict[_Asked, AclDecision] = {}
 
     def add(self, entry: AclEntry) -> None:
         """Have an ACL take effect."""
@@ -83,11 +93,12 @@ class Authorizer:
         self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Return whether the client may do the operation on some resource of the type."""
-        asked = (principal, host, operation.name, resource_type.name)
+        asked = (principal, host, operation, resource_type)
         known = self._remembered.get(asked)
         if known is None:
-            entries = self._index.of_type(resource_type)
-            known = decide_any(principal, host, operation, resource_type, entries, self.policy)
+            access = any_access(*asked)
+            entries = self._index.of_principal(resource_type, principal)
+            known = decide_any(self.decide(*access), access, entries)
             if len(principal) <= REMEMBERED_NAME_MAX:
                 self._remember(asked, known)
         return known.is_allowed
@@ -130,8 +141,17 @@ class Authorizer:
         """
         decision = self.decide(principal, host, operation, resource_type, name)
         access = Access(principal, host, operation, resource_type, name)
-        entries = islice(self._index.of_type(resource_type), EXPLAINED_MAX)
-        self.audit.denied(access, decision, api, count, lambda: explain(access, decision, entries))
+        self.audit.denied(
+            access, decision, api, count, lambda: explain(access, decision, self._likely(access))
+        )
+
+    def _likely(self, access: Access) -> Iterator[AclEntry]:
+        """Yield ACLs of which some may nearly allow the access."""
+        kind, principal = access.resource_type, access.principal
+        yield from islice(self._index.of_principal(kind, principal), EXPLAINED_MAX)
+        for entry in islice(self._index.of_type(kind), EXPLAINED_MAX):
+            if not entry.is_for_principal(principal):
+                yield entry
 
     def _decide(self, access: Access) -> AclDecision:
         entries = self._index.of_resource(access.resource_type, access.name)
@@ -140,7 +160,7 @@ class Authorizer:
             self._remember(access, decision)
         return decision
 
-    def _remember(self, asked: tuple[str, ...] | Access, decision: AclDecision) -> None:
+    def _remember(self, asked: _Asked, decision: AclDecision) -> None:
         if len(self._remembered) >= REMEMBERED_MAX:
             self._metrics.authorizations_forgotten += len(self._remembered)
             self._remembered.clear()

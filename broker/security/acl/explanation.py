@@ -14,7 +14,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from broker.security.acl.acl_codes import CLUSTER_NAME, WILDCARD, PatternType, ResourceType
+from broker.security.acl.acl_codes import (
+    CLUSTER_NAME,
+    EVERY_USER,
+    WILDCARD,
+    PatternType,
+    ResourceType,
+)
 from broker.security.acl.acl_entry import AclEntry
 from broker.security.acl.acl_hosts import is_address, is_within, network_of
 from broker.security.acl.acl_words import VERBS, in_words, noun_of, resource_words
@@ -23,6 +29,7 @@ from broker.security.acl.rule import Access, AclDecision, Basis
 ANONYMOUS: Final = "User:ANONYMOUS"
 NEAR_MAX: Final = 3  # near misses that are named
 DETAILS_MAX: Final = 2  # that differ
+NAME_MAX: Final = 512  # characters
 BEGINNING_MIN: Final = 3  # characters of a literal name that might be meant as a prefix
 _USER: Final = "User:"
 
@@ -117,7 +124,12 @@ def _short(principal: str) -> str:
 
 
 def near_misses(access: Access, entries: Iterable[AclEntry]) -> tuple[NearMiss, ...]:
-    """Return the ACLs that nearly allow the access, the nearest first."""
+    """Return the ACLs that nearly allow the access, the nearest first.
+
+    None if a name is so long that to compare it with each ACL would take long.
+    """
+    if max(len(access.name), len(access.principal)) > NAME_MAX:
+        return ()
     found = []
     for entry in entries:
         if entry.resource_type is access.resource_type and entry.is_allow:
@@ -131,22 +143,22 @@ def near_misses(access: Access, entries: Iterable[AclEntry]) -> tuple[NearMiss, 
 def _reasons(entry: AclEntry, access: Access) -> tuple[str, ...] | None:
     """Return the details in which an ACL misses the access; None: it is for something else."""
     reasons = []
-    for matches, reason in (
-        (entry.is_for_principal(access.principal), _principal_reason),
-        (entry.is_for_name(access.name), _name_reason),
-        (entry.is_for_host(access.host), _host_reason),
-        (entry.is_for_operation(access.operation), _operation_reason),
-    ):
-        if not matches:
-            text = reason(entry, access)
-            if not text:
-                return None
-            reasons.append(text)
+    for detail in (_principal_reason, _name_reason, _host_reason, _operation_reason):
+        reason = detail(entry, access)
+        if reason is None:
+            return None
+        if reason:
+            reasons.append(reason)
     return tuple(reasons)
 
 
-def _principal_reason(entry: AclEntry, access: Access) -> str:
+# Each returns "" if the detail matches, and None if it is for something else.
+
+
+def _principal_reason(entry: AclEntry, access: Access) -> str | None:
     given, asked = entry.principal, access.principal
+    if given in (asked, EVERY_USER):
+        return ""
     if given.strip().lower() == asked.strip().lower():
         return f"it is for {given!r}, and the case and blanks of a name count"
     given_name, asked_name = given.removeprefix(_USER), asked.removeprefix(_USER)
@@ -154,10 +166,12 @@ def _principal_reason(entry: AclEntry, access: Access) -> str:
         return f"the client's name is the whole subject of its certificate, {asked_name}"
     if f"CN={asked_name}" in given_name.split(","):
         return "it is for the whole subject of a certificate, and the client has a short name"
-    return ""
+    return None
 
 
-def _name_reason(entry: AclEntry, access: Access) -> str:
+def _name_reason(entry: AclEntry, access: Access) -> str | None:
+    if entry.is_for_name(access.name):
+        return ""
     given, asked = entry.name, access.name
     noun = noun_of(entry.resource_type)
     if entry.pattern is PatternType.PREFIXED:
@@ -165,27 +179,31 @@ def _name_reason(entry: AclEntry, access: Access) -> str:
             return f"its prefix ends with the character {WILDCARD}, which no {noun} has there"
         if asked.lower().startswith(given.lower()):
             return "the case of a name counts"
-        return ""
+        return None
     if given.lower() == asked.lower():
         return "the case of a name counts"
     if given.endswith(WILDCARD) and asked.startswith(given[:-1]):
         return f"it is literal, so its {WILDCARD} is a character; a prefix '{given[:-1]}' is meant"
     if asked.startswith(given) and len(given) >= BEGINNING_MIN:
         return f"it is literal, and a prefix would be for every {noun} that begins so"
-    return ""
+    return None
 
 
-def _host_reason(entry: AclEntry, access: Access) -> str:
+def _host_reason(entry: AclEntry, access: Access) -> str | None:
+    if entry.is_for_host(access.host):
+        return ""
     host = entry.host
     if is_within(access.host, host):
         return f"its host {host} is a network, and only whole addresses are compared"
     if network_of(host):
-        return ""
+        return None
     if is_address(host):
         return f"it is for clients at {host} only"
     return f"its host {host!r} is no address, and names are not looked up"
 
 
-def _operation_reason(entry: AclEntry, access: Access) -> str:
+def _operation_reason(entry: AclEntry, access: Access) -> str | None:
+    if entry.is_for_operation(access.operation):
+        return ""
     allowed = VERBS.get(entry.operation, "do something unknown")
     return f"to {allowed} it does not include to {VERBS[access.operation]} it"

@@ -14,7 +14,7 @@ may use an idempotent id. It looks for an ALLOW that no DENY covers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -92,22 +92,25 @@ def decide(access: Access, entries: Iterable[AclEntry], policy: Policy) -> AclDe
     return DEFAULT_DENY if has_any or not policy.allows_without_acl else DEFAULT_ALLOW
 
 
-def decide_any(
-    principal: str,
-    host: str,
-    operation: AclOperation,
-    resource_type: ResourceType,
-    entries: Collection[AclEntry],
-    policy: Policy,
-) -> AclDecision:
-    """Return whether the operation is allowed on some resource of the type.
+def any_access(
+    principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+) -> Access:
+    """Return the access that Kafka tries before it looks for an ACL that allows some resource.
 
-    As in Kafka, an allowed operation implies no other here, and a resource with the name "hardcode"
-    is tried first: that is how it finds super users and resources without ACLs.
+    So it finds super users, and resources without ACLs. The name is Kafka's.
     """
-    first = decide(Access(principal, host, operation, resource_type, "hardcode"), entries, policy)
+    return Access(principal, host, operation, resource_type, "hardcode")
+
+
+def decide_any(first: AclDecision, access: Access, entries: Iterable[AclEntry]) -> AclDecision:
+    """Return whether an operation is allowed on some resource of a type.
+
+    `access` is what `any_access` returns, `first` the decision about it, and `entries` are the ACLs
+    of the principal. As in Kafka, an operation implies no other here.
+    """
     if first.is_allowed:
         return first
+    principal, host, operation, resource_type, _ = access
     allowing: list[AclEntry] = []
     denied: dict[PatternType, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
     for entry in entries:

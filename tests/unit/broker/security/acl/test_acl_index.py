@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from broker.security.acl.acl_codes import ResourceType
 from broker.security.acl.acl_index import AclIndex
-from tests.support.acl_entries import acl
+from tests.support.acl_entries import ALICE, acl
 
 NAMES = st.sampled_from(["*", "a", "ab", "abc", "b", "b*", ""])
 ENTRIES = st.builds(
@@ -13,6 +13,7 @@ ENTRIES = st.builds(
     kind=st.sampled_from(["topic", "group"]),
     name=NAMES,
     prefixed=st.booleans(),
+    principal=st.sampled_from([ALICE, "User:bob", "User:*"]),
     deny=st.booleans(),
 )
 
@@ -30,6 +31,9 @@ def test_it_finds_what_a_walk_finds(steps, name):
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.USER):
         of_type = [entry for entry in model if entry.resource_type is kind]
         assert list(index.of_type(kind)) == of_type
+        for principal in (ALICE, "User:bob"):
+            concerned = {entry for entry in of_type if entry.is_for_principal(principal)}
+            assert set(index.of_principal(kind, principal)) == concerned
         found = list(index.of_resource(kind, name))
         assert len(found) == len(set(found))
         assert set(found) == {entry for entry in of_type if entry.is_for_name(name)}
@@ -59,4 +63,5 @@ def test_an_emptied_index_holds_nothing():
         index.remove(entry)
     assert not index._literal
     assert not index._prefixed
+    assert not index._by_principal
     assert not any(index._lengths.values())

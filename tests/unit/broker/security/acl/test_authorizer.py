@@ -100,3 +100,53 @@ def test_the_count_of_acls_is_shown(authorizer):
     authorizer.add(acl())
     authorizer.add(acl())
     assert authorizer._metrics.acls_now == 1
+
+
+def test_a_decision_looks_at_the_acls_of_its_resource_only(authorizer, monkeypatch):
+    seen = []
+
+    def watched(access, entries, policy):
+        seen[:] = entries
+        return module_decide(access, seen, policy)
+
+    module_decide = module.decide
+    monkeypatch.setattr(module, "decide", watched)
+    for number in range(1_000):
+        authorizer.add(acl(name=f"t{number}", principal=f"User:{number}", prefixed=number % 2 == 1))
+    authorizer.add(acl(name="*"))
+    assert reads(authorizer, "t77x")
+    assert {entry.name for entry in seen} == {"t77", "t7", "*"}
+
+
+def test_some_resource_looks_at_the_acls_of_its_principal_only(authorizer, monkeypatch):
+    seen = []
+    decide_any = module.decide_any
+
+    def watched(first, access, entries):
+        seen[:] = entries
+        return decide_any(first, access, seen)
+
+    monkeypatch.setattr(module, "decide_any", watched)
+    for number in range(1_000):
+        authorizer.add(acl(name=f"t{number}", principal=f"User:{number}", operation=WRITE))
+    authorizer.add(acl(principal="User:*", operation=WRITE))
+    assert authorizer.allows_any("User:7", HOST, WRITE, TOPIC)
+    assert [entry.name for entry in seen] == ["t7", "orders"]
+
+
+def test_an_audit_line_names_a_near_miss_among_very_many_acls(authorizer, caplog):
+    for number in range(2_000):
+        authorizer.add(acl(name=f"t{number}", principal=f"User:{number}"))
+    authorizer.add(acl(name="orders.*"))
+    with caplog.at_level(logging.INFO, "barnabas.authorizer"):
+        authorizer.log_denied(ALICE, HOST, READ, TOPIC, "orders.eu", "Fetch")
+    (record,) = caplog.records
+    assert "; nearly: User:alice may read topic orders.* from any" in record.getMessage()
+
+
+def test_a_near_miss_of_another_name_is_found_too(authorizer, caplog):
+    authorizer.add(acl(principal="User:Alice"))
+    with caplog.at_level(logging.INFO, "barnabas.authorizer"):
+        authorizer.log_denied(ALICE, HOST, READ, TOPIC, "orders", "Fetch")
+    (record,) = caplog.records
+    assert record.getMessage().count("nearly: ") == 1

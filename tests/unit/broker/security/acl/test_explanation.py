@@ -125,3 +125,9 @@ def test_a_client_without_a_name_is_told_so():
 )
 def test_the_command_is_one_for_a_shell(access, command):
     assert allowing(access) == command
+
+
+def test_a_name_of_any_length_costs_little():
+    entries = [acl(name="x" * 30_000), acl(name="X" * 30_000)]
+    assert near_misses(asked("x" * 30_001), entries) == ()
+    assert near_misses(asked(principal="User:" + "x" * 600), entries) == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.security.acl.acl_codes import AclOperation, ResourceType
-from broker.security.acl.rule import Access, Basis, Policy, decide, decide_any
+from broker.security.acl.rule import Access, Basis, Policy, any_access, decide, decide_any
 from tests.support.acl_entries import ALICE, HOST, acl
 
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
@@ -13,6 +13,11 @@ OPEN = Policy(allows_without_acl=True)
 
 def asked(operation=READ, name="orders", principal=ALICE, host=HOST, kind=ResourceType.TOPIC):
     return Access(principal, host, operation, kind, name)
+
+
+def is_allowed_somewhere(entries, policy):
+    access = any_access(ALICE, HOST, WRITE, ResourceType.TOPIC)
+    return decide_any(decide(access, entries, policy), access, entries).is_allowed
 
 
 def test_without_acls_the_answer_is_no_and_names_the_default():
@@ -130,13 +135,12 @@ def test_any_acl_for_the_resource_ends_that(entry):
     ],
 )
 def test_some_resource_of_a_type(entries, expected):
-    decision = decide_any(ALICE, HOST, WRITE, ResourceType.TOPIC, entries, CLOSED)
-    assert decision.is_allowed is expected
+    assert is_allowed_somewhere(entries, CLOSED) is expected
 
 
 def test_some_resource_for_super_users_and_where_everyone_is_allowed():
     deny = [acl(operation=WRITE, name="*", deny=True)]
     boss = Policy(frozenset({ALICE}))
-    assert decide_any(ALICE, HOST, WRITE, ResourceType.TOPIC, deny, boss).is_allowed
-    assert decide_any(ALICE, HOST, WRITE, ResourceType.TOPIC, [], OPEN).is_allowed
-    assert not decide_any(ALICE, HOST, WRITE, ResourceType.TOPIC, deny, OPEN).is_allowed
+    assert is_allowed_somewhere(deny, boss)
+    assert is_allowed_somewhere([], OPEN)
+    assert not is_allowed_somewhere(deny, OPEN)
