@@ -31,6 +31,7 @@ from broker.assembly import Assembly, assemble
 from broker.data_directory import open_directory
 from broker.lifecycle import process, stop_signals
 from broker.lifecycle.environment import Environment, system_environment
+from broker.lifecycle.listening import say_that_it_listens
 from broker.lifecycle.serving import Serving
 from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
@@ -40,7 +41,6 @@ from broker.security.tls.tls_errors import TlsError
 from config.listeners import Listener
 from config.load import Loaded
 from config.sources import Source
-from config.tls_settings import TlsSettings
 from storage.errors import StorageError
 
 logger = logging.getLogger("barnabas.server")
@@ -202,24 +202,7 @@ class Broker:
             ) from None
 
     def _say_that_it_listens(self) -> None:
-        for listener, port in self._assembly.bound:
-            tls = self._config.tls.get(listener.name)
-            logger.info(
-                "listening on %s%s",
-                listener._replace(port=port),
-                f" ({_described(tls)})" if tls else "",
-            )
-            if listener.is_loopback:
-                continue
-            if tls is None:
-                logger.warning(
-                    "listener %s is open to the network without encryption or authentication",
-                    listener.name,
-                )
-            elif tls.client_auth != "required":
-                logger.warning(
-                    "listener %s is open to the network without authentication", listener.name
-                )
+        say_that_it_listens(self._config, self._assembly.bound)
         if self._http is not None and self._config.http is not None:
             logger.info(
                 "listening on http://%s for /metrics, /healthz and /readyz",
@@ -233,8 +216,3 @@ class Broker:
     async def shutdown(self) -> int:
         """Stop in order; return the exit code."""
         return await self._shutdown.run(self._config.barnabas_shutdown_deadline_ms)
-
-
-def _described(tls: TlsSettings) -> str:
-    versions = ", ".join(tls.enabled_protocols)
-    return f"{versions}; client certificates: {tls.client_auth}"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.acls import Acls
     from broker.groups.coordinator import Coordinator
     from broker.security.acl.authorizer import Authorizer
+    from broker.security.sasl.sasl_listeners import SaslListeners
     from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -68,6 +69,7 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
+    sasl: SaslListeners | None = field(default=None, init=False)  # None: no listener has SASL
     authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
     acls: Acls | None = field(default=None, init=False)  # with an authorizer
     _groups: Coordinator | None = field(default=None, init=False)

@@ -21,21 +21,25 @@ from config.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
-from config.ssl_keys import SslKeys
+from config.sasl_keys import SaslKeys
+from config.sasl_settings import SaslSettings, sasl_settings
 from config.tls_settings import TlsSettings, tls_settings
 from config.topic import TopicConfig
 from config.values import Kind, Parsed, parse
 
+NO_CERTIFICATES = {"ssl.client.auth": "none"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(SslKeys):
+class BrokerConfig(SaslKeys):
     """The configuration of one broker.
 
     `topic_defaults` is what a topic has that sets nothing itself. `served_listeners` are the
     listeners to open; `advertised` is what clients are told, by listener name (a name that is
     missing: the listener itself); `connection_limits` are the exceptions, by client address, from
     max.connections.per.ip; `data_directory` is the one directory. `listener_values` holds the
-    values that listeners have for themselves, by name and key; `tls` the TLS of those that use it.
+    values that listeners have for themselves, by name and key; `tls` the TLS of those that use it,
+    `sasl` the SASL.
     `super_principals` are the principals in super.users.
     `http` is the HTTP listener, None if it is off.
     """
@@ -46,6 +50,7 @@ class BrokerConfig(SslKeys):
     advertised: dict[str, Listener] = field(init=False)
     connection_limits: dict[str, int] = field(init=False)
     tls: dict[str, TlsSettings] = field(init=False)
+    sasl: dict[str, SaslSettings] = field(init=False)
     super_principals: frozenset[str] = field(init=False)
     http: Listener | None = field(init=False)
 
@@ -67,6 +72,7 @@ class BrokerConfig(SslKeys):
         set_once(self, "advertised", self._read_advertised())
         set_once(self, "connection_limits", self._read_overrides())
         set_once(self, "tls", self._read_tls())
+        set_once(self, "sasl", self._read_sasl())
         set_once(self, "super_principals", parse_super_users(self.super_users))
         set_once(self, "http", parse_http_address(self.barnabas_http_listener))
         self._check_inter_broker_name()
@@ -157,11 +163,29 @@ class BrokerConfig(SslKeys):
         return found
 
     def _read_tls(self) -> dict[str, TlsSettings]:
+        """Read the TLS of the listeners.
+
+        A plain ssl.client.auth is for listeners without SASL only, as in Kafka (KIP-684).
+        """
         return {
-            one.name: tls_settings(self, one.name, self.listener_values.get(one.name, {}))
+            one.name: tls_settings(
+                self,
+                one.name,
+                {**(NO_CERTIFICATES if one.has_sasl else {}), **self._own_values(one)},
+            )
             for one in self.served_listeners
             if one.is_encrypted
         }
+
+    def _read_sasl(self) -> dict[str, SaslSettings]:
+        return {
+            one.name: sasl_settings(self, one.name, self._own_values(one))
+            for one in self.served_listeners
+            if one.has_sasl
+        }
+
+    def _own_values(self, listener: Listener) -> Mapping[str, Parsed]:
+        return self.listener_values.get(listener.name, {})
 
     def _check_inter_broker_name(self) -> None:
         name = self.inter_broker_listener_name

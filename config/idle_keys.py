@@ -46,8 +46,6 @@ broker.heartbeat.interval.ms int fixed 2000
 broker.session.timeout.ms int fixed 9000
 client.quota.callback.class class fixed null
 config.providers list dynamic
-connection.failed.authentication.delay.ms int fixed 100
-connections.max.reauth.ms long fixed 0
 controlled.shutdown.enable boolean fixed true
 controller.quorum.append.linger.ms int fixed 25
 controller.quorum.auto.join.enable boolean fixed false
@@ -183,8 +181,6 @@ replication.quota.window.num int fixed 11
 replication.quota.window.size.seconds int fixed 1
 request.timeout.ms int fixed 30000
 sasl.client.callback.handler.class class fixed null
-sasl.enabled.mechanisms list fixed GSSAPI
-sasl.jaas.config password fixed null
 sasl.kerberos.kinit.cmd string fixed /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin long fixed 60000
 sasl.kerberos.principal.to.local.rules list fixed DEFAULT

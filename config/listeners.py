@@ -3,9 +3,10 @@
 A listener is `NAME://HOST:PORT`. Its name chooses its protocol by `listener.security.protocol.map`
 (the name of a protocol needs no entry). An empty host means every local address; port 0 means any
 free port. PLAINTEXT is Kafka's protocol, MSGPACK the msgpack dialect, both without encryption; SSL
-and MSGPACK_SSL are the same over TLS. The protocols with SASL are refused, with advice. Listeners
-named in `controller.listener.names` are accepted, but not opened: the only node is its own
-controller, which needs no socket.
+and MSGPACK_SSL are the same over TLS. SASL_PLAINTEXT, SASL_SSL, MSGPACK_SASL and MSGPACK_SASL_SSL
+are these four with a login by SASL before anything else. Listeners named in
+`controller.listener.names` are accepted, but not opened: the only node is its own controller, which
+needs no socket.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<v6>[0-9A-Fa-f:.%a-z]*)\]|(?P<host>[^\s:/\[\]]*))"
     r":(?P<port>[0-9]{1,5})\Z"
 )
-SERVED = ("PLAINTEXT", "SSL", "MSGPACK", "MSGPACK_SSL")
-ENCRYPTED = ("SSL", "MSGPACK_SSL")
+ENCRYPTED = ("SSL", "MSGPACK_SSL", "SASL_SSL", "MSGPACK_SASL_SSL")
 WITH_SASL = ("SASL_PLAINTEXT", "SASL_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
+SERVED = ("PLAINTEXT", "SSL", "MSGPACK", "MSGPACK_SSL", *WITH_SASL)
 # Kafka's map, which a server.properties may repeat, has no entries for our own protocols.
 OWN_PROTOCOLS = ("MSGPACK", "MSGPACK_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 -- names them, binds nothing
@@ -46,6 +47,16 @@ class Listener(NamedTuple):
     def is_encrypted(self) -> bool:
         """Whether its connections use TLS."""
         return self.protocol in ENCRYPTED
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether its clients log in by SASL."""
+        return self.protocol in WITH_SASL
+
+    @property
+    def is_msgpack(self) -> bool:
+        """Whether its clients speak the msgpack dialect."""
+        return self.protocol in OWN_PROTOCOLS
 
     @property
     def is_loopback(self) -> bool:
@@ -121,12 +132,8 @@ def _parse_endpoint(
             allowed=f"names in listener.security.protocol.map: {', '.join(sorted(protocols))}",
         )
     if protocol not in SERVED:
-        advice = "unknown"
-        if protocol in WITH_SASL:
-            advice = "not served by this version; to authenticate clients, use"
-            advice += " SSL with ssl.client.auth=required"
         raise ConfigError(
-            f"the protocol {protocol} is {advice}",
+            f"the protocol {protocol} is unknown",
             key=key,
             value=entry,
             source=source,

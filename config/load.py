@@ -18,7 +18,7 @@ from typing import Any
 from config.broker import BrokerConfig, broker_keys
 from config.errors import ConfigError
 from config.keys import Key, Synonym, Update, read_value
-from config.listener_keys import key_behind, split_prefix
+from config.listener_keys import LISTENER_PREFIX, key_behind, split_prefix
 from config.sources import (
     Origin,
     Setting,
@@ -33,6 +33,10 @@ from config.sources import (
 from config.topic import TopicConfig, topic_keys
 from config.values import Parsed
 from config.without_effect import REASONS, group_of
+
+JAAS_KEY = "sasl.jaas.config"
+# Who may log in: a recorded change of these that cannot be used is no reason to go back.
+_ONLY_AS_RECORDED = (".sasl.jaas.config", ".sasl.enabled.mechanisms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,9 @@ class Loaded:
             pass
         usable, refused = self._usable(held)
         for name, reason in refused.items():
-            if (
-                name.endswith("ssl.client.auth") and held[name] != "none"
-            ):  # never open a listener for want of another value
+            if (name.endswith("ssl.client.auth") and held[name] != "none") or name.endswith(
+                _ONLY_AS_RECORDED
+            ):  # never open a listener by an older value
                 raise ConfigError(f"{name} was set while the broker ran, but: {reason}")
         return self.with_dynamic(usable), list(refused.values())
 
@@ -151,6 +155,7 @@ def load(
     warnings += [_unsafe(setting) for setting in held.values() if _promises_safety(setting)]
     config = _build(held)
     warnings += _of_no_listener(held, config)
+    warnings += [_of_no_mechanism(setting) for setting in held.values() if _lacks_one(setting)]
     return Loaded(
         config=config,
         static=held,
@@ -267,16 +272,19 @@ def _with_source(error: ConfigError, held: Mapping[str, Setting]) -> ConfigError
     """Add to a cross-key refusal the name and the origin that its key was given with."""
     if error.source or not error.key:
         return error
-    for described, names in _declared():
-        setting = pick(held, names) if described.name == error.key else None
-        if setting is not None:
-            return ConfigError(
-                error.reason,
-                key=setting.name,
-                value=error.value,
-                source=str(setting.origin),
-                allowed=error.allowed,
-            )
+    names: tuple[str, ...] = (error.key,)
+    if key_behind(error.key) is None:
+        found = (names for described, names in _declared() if described.name == error.key)
+        names = next((names for names in found if pick(held, names)), ())
+    setting = pick(held, names)
+    if setting is not None:
+        return ConfigError(
+            error.reason,
+            key=setting.name,
+            value=error.value,
+            source=str(setting.origin),
+            allowed=error.allowed,
+        )
     return error
 
 
@@ -301,6 +309,19 @@ def _of_no_listener(held: Mapping[str, Setting], config: BrokerConfig) -> list[s
         for setting, one in parts
         if one is not None and one.listener not in names
     ]
+
+
+def _lacks_one(setting: Setting) -> bool:
+    """Whether a JAAS string is given for no mechanism."""
+    parts = split_prefix(setting.name)
+    return JAAS_KEY in (setting.name, parts.key if parts else "")
+
+
+def _of_no_mechanism(setting: Setting) -> str:
+    return (
+        f"{setting.origin}: {setting.name} has no effect: name the listener and the mechanism, as"
+        f" in {LISTENER_PREFIX}sasl_ssl.plain.{JAAS_KEY}"
+    )
 
 
 def _unknown(setting: Setting) -> str:

@@ -159,16 +159,37 @@ TIERS = _group(
     """,
 )
 
-SECURITY = _group(
-    "SASL is not served by this version",
+TOKENS = _group(
+    "OAUTHBEARER is not served by this version",
     """
-    connection.failed.authentication.delay.ms
-    connections.max.reauth.ms delegation.token.expiry.check.interval.ms
+    sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+    sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+    """,
+    promises_safety=True,
+)
+
+SECURITY = _group(
+    "delegation tokens, Kerberos and Java classes for security are not served",
+    """
+    delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-    delegation.token.secret.key principal.builder.class sasl.client.callback.handler.class
-    sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
-    sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+    delegation.token.secret.key principal.builder.class
+    sasl.kerberos.principal.to.local.rules
+    sasl.kerberos.service.name sasl.server.callback.handler.class
+    ssl.engine.factory.class
+    """,
+    promises_safety=True,
+)
+
+LOGINS_OF_ITS_OWN = _group(
+    "this broker logs in nowhere",
+    """
+    sasl.client.callback.handler.class sasl.kerberos.kinit.cmd
+    sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class
     sasl.login.class sasl.login.connect.timeout.ms sasl.login.read.timeout.ms
     sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
@@ -181,17 +202,15 @@ SECURITY = _group(
     sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
     sasl.oauthbearer.assertion.private.key.passphrase
     sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
-    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.client.credentials.client.secret
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
-    sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    sasl.server.max.receive.size ssl.engine.factory.class
+    sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
     """,
-    promises_safety=True,
+)
+
+SASL_BOUNDS = _group(
+    "a frame before the login has at most 64 KiB",
+    "sasl.server.max.receive.size",
 )
 
 TLS_OF_JAVA = _group(
@@ -238,7 +257,10 @@ GROUPS_OF_KEYS = (
     TRANSACTIONS,
     COMPACTION,
     TIERS,
+    TOKENS,
     SECURITY,
+    LOGINS_OF_ITS_OWN,
+    SASL_BOUNDS,
     TLS_OF_JAVA,
     QUOTAS,
     JAVA,

@@ -77,6 +77,10 @@ class ServedApi(Protocol):
 class Dialect(Protocol):
     """A way to write the same messages as bytes."""
 
+    def api_of(self, frame: memoryview) -> int:
+        """Return the API that a frame asks for, from its first bytes; -1 if they name none."""
+        ...
+
     def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
         """Decode one frame (without its size); raises ProtocolError, and nothing else.
 

@@ -92,14 +92,14 @@ class FrameReader:
         "_frame",
         "_head",
         "_pool",
-        "_size_max",
         "_wanted",
         "has_room",
         "refused",
+        "size_max",
     )
 
     def __init__(self, size_max: int, pool: FramePool) -> None:
-        self._size_max = size_max
+        self.size_max = size_max
         self._pool = pool
         self._head = b""
         self._frame: bytearray | None = None
@@ -170,7 +170,7 @@ class FrameReader:
             (size,) = _unpack_size(data, position)
             start = position + SIZE_BYTES
             position = start + size
-            if 0 <= size <= self._size_max and position <= end:
+            if 0 <= size <= self.size_max and position <= end:
                 frames.append(bytearray(data[start:position]))
             else:
                 self._begin(size, data[start:])
@@ -205,7 +205,7 @@ class FrameReader:
         size: int = _unpack_size(self._head)[0]
         self._head = b""
         stop = position + size
-        if 0 <= size <= self._size_max and stop <= len(data):
+        if 0 <= size <= self.size_max and stop <= len(data):
             frames.append(bytearray(data[position:stop]))
             return stop
         self._begin(size, data[position:])
@@ -213,8 +213,8 @@ class FrameReader:
 
     def _begin(self, size: int, piece: memoryview) -> None:
         """Begin a frame of which only `piece` has arrived."""
-        if not 0 <= size <= self._size_max:
-            self.refused = FrameTooLarge(size, self._size_max)
+        if not 0 <= size <= self.size_max:
+            self.refused = FrameTooLarge(size, self.size_max)
             return
         self._wanted = size
         self._filled = len(piece)

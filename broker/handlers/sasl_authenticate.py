@@ -1,7 +1,7 @@
 """SaslAuthenticate, API key 36, versions 0 to 2, where no authentication is in progress.
 
 Behaviour
-- On a listener with SASL, `broker.network.authentication` answers these requests; one arrives here
+- On a listener with SASL, `broker.network.logins` answers these requests; one arrives here
   only after the authentication.
 - Here the answer is ILLEGAL_SASL_STATE with Kafka's text, also on a listener without SASL. The
   connection stays open.

@@ -1,7 +1,7 @@
 """SaslHandshake, API key 17, versions 0 and 1, where no authentication can begin.
 
 Behaviour
-- On a listener with SASL, `broker.network.authentication` answers these requests. Only those of an
+- On a listener with SASL, `broker.network.logins` answers these requests. Only those of an
   authenticated connection arrive here, if it does not expire or was renewed within the last second.
 - Here the answer is ILLEGAL_SASL_STATE without mechanisms, as in Kafka. The connection stays open.
 """

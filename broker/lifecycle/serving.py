@@ -205,10 +205,15 @@ def _http(
 def dialects_of(clock: Clock) -> dict[str, Dialect]:
     """Return the dialect of each listener protocol."""
     served = {int(row.api_key): row for row in HANDLERS}
+    plain, copying = KafkaDialect(served), CopyingKafkaDialect(served)
     msgpack = MsgpackDialect(served, clock.now_ms, let_others_run)
     return {
-        "PLAINTEXT": KafkaDialect(served),
-        "SSL": CopyingKafkaDialect(served),
+        "PLAINTEXT": plain,
+        "SASL_PLAINTEXT": plain,
+        "SSL": copying,
+        "SASL_SSL": copying,
         "MSGPACK": msgpack,
         "MSGPACK_SSL": msgpack,
+        "MSGPACK_SASL": msgpack,
+        "MSGPACK_SASL_SSL": msgpack,
     }

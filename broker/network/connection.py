@@ -24,7 +24,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import ConnectionAccount, own_bytes
@@ -35,6 +35,9 @@ from broker.runtime.record_work import Walk
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FramePool, FrameReader
+
+if TYPE_CHECKING:
+    from broker.network.logins.frame_gate import FrameGate
 
 logger = logging.getLogger("barnabas.network")
 
@@ -80,15 +83,16 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_peer_has_ended",
         "_processor",
-        "_reader",
         "_refusal",
         "account",
         "decoded",
         "decoding",
         "frames",
+        "gate",
         "in_ready_list",
         "info",
         "last_active_ns",
+        "reader",
         "reading",
         "slots",
     )
@@ -103,9 +107,10 @@ class Connection(asyncio.BufferedProtocol):
         self.decoded: Request | BaseException | None = None
         self.decoding: Walk | None = None  # in a thread
         self.in_ready_list = False
+        self.gate: FrameGate | None = None  # of a listener with SASL
         self.last_active_ns = 0
         self._processor = processor
-        self._reader = FrameReader(frame_bytes_max, processor.frame_pool)
+        self.reader = FrameReader(frame_bytes_max, processor.frame_pool)
         self._out: list[Buffer] = []  # gathered since the last flush
         self._peer_has_ended = False
         self._refusal: Exception | None = None  # closes the connection after the last answer
@@ -128,20 +133,22 @@ class Connection(asyncio.BufferedProtocol):
         full, only the begun frame is read: a client that sends requests without a pause would
         otherwise always be within a frame, and never wait.
         """
-        reader = self._reader
+        reader = self.reader
         if reader.has_room:
             return reader.room
         processor = self._processor
         buffer = processor.receive_buffer
         if self.reading.holds:
             return buffer[:1]
-        return buffer[: reader.missing_bytes] if processor.budget.full else buffer
+        if processor.budget.full or (self.gate is not None and self.gate.is_closed):
+            return buffer[: reader.missing_bytes]
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process `nbytes` that have just arrived in the buffer."""
         processor = self._processor
         reading = self.reading
-        reader = self._reader
+        reader = self.reader
         try:
             if reader.has_room:
                 frames = reader.received(nbytes)
@@ -155,6 +162,8 @@ class Connection(asyncio.BufferedProtocol):
             self.frames.extend(frames)
             reading.frame_begun_ns = 0
             processor.ready(self)
+            if self.gate is not None and self.gate.is_closed:
+                reading.hold(Hold.ONE_FRAME)
         begun = reader.begun
         if begun and not reading.frame_begun_ns:
             reading.frame_begun_ns = now_ns
@@ -183,7 +192,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reading.holds |= Hold.CLOSING
         self.reading.transport = None
         self._processor.forget(self)
-        self._reader.drop()
+        self.reader.drop()
         self.frames.clear()
         self.decoded = None
         if self.decoding is not None:
@@ -212,11 +221,6 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- the broker calls these ----------------------------------------------------------------
 
-    @property
-    def within_frame(self) -> bool:
-        """Whether a frame has begun and is incomplete."""
-        return self._reader.begun
-
     def release(self, reason: int) -> None:
         """Drop one reason; submit waiting frames, and resume reading if it was the last."""
         reading = self.reading
@@ -234,6 +238,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def submitted(self) -> None:
         """Continue after the last waiting frame has become a request."""
+        self.reading.holds &= ~Hold.ONE_FRAME
         self.reading.pause_or_resume()
         if self._peer_has_ended:
             self.close()
@@ -300,6 +305,11 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(out)
         if self.reading.holds & Hold.UNSENT:
             self.account.unsent(own_bytes(out))
+
+    def end(self, error: Exception) -> None:
+        """Close after the last answer that is owed, because of `error`."""
+        self._refusal = error
+        self.reading.hold(Hold.REFUSED)
 
     def refuse(self, error: Exception) -> None:
         """Close because of what the client sent: counted always, logged at a limited rate."""

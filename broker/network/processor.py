@@ -12,13 +12,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection import Connection
 from broker.network.connection_account import answer_bytes_max
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
+from broker.network.logins.login_errors import LoginEnded
 from broker.network.reading import Hold
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
@@ -33,6 +36,9 @@ from broker.runtime.traffic import SAMPLED
 from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
+
+if TYPE_CHECKING:
+    from broker.network.logins.frame_gate import FrameGate, FrameSource
 
 logger = logging.getLogger("barnabas.network")
 
@@ -65,6 +71,8 @@ class Network:
     record_work: RecordWork
     metrics: Metrics
     clock: Clock
+    # If a listener has SASL.
+    make_gate: Callable[[Connection, FrameSource], FrameGate] | None = None
 
 
 class Processor:
@@ -79,11 +87,12 @@ class Processor:
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: dict[Connection, None] = {}  # in the order of their beginning
-        self._queue = network.queue
+        self.queue = network.queue
         self._record_work = network.record_work
         self._settings = network.settings
         self._limits = network.limits
-        self._metrics = network.metrics
+        self._make_gate = network.make_gate
+        self.metrics = network.metrics
         self._ready: list[Connection] = []
         self._wake: asyncio.Future[None] | None = None
         self._refusals = RateLimiter(network.clock, per_second_max=5)
@@ -98,7 +107,10 @@ class Processor:
     def join(self, connection: Connection) -> None:
         """Own a connection that begins."""
         self.connections[connection] = None
-        self._metrics.connections_now += 1
+        self.metrics.connections_now += 1
+        if connection.info.listener.has_sasl:
+            assert self._make_gate is not None, "a listener with SASL needs gates"
+            connection.gate = self._make_gate(connection, self)
 
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
@@ -118,12 +130,12 @@ class Processor:
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended."""
-        self._queue.forget(connection)
+        self.queue.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
-            self._metrics.connections_now -= 1
+            self.metrics.connections_now -= 1
             self._limits.leave(connection.info.peer_host)
-            self._metrics.traffic.listener(connection.info.listener.name).closed += 1
+            self.metrics.traffic.listener(connection.info.listener.name).closed += 1
 
     def ready(self, connection: Connection) -> None:
         """Note that `connection` has whole frames."""
@@ -149,22 +161,23 @@ class Processor:
                 except Exception as error:  # the other ready connections must go on
                     owners.failed(Owner.PROCESSOR, error, self.name)
                     connection.abort("internal error")
-                self._queue.tell_next()
+                self.queue.tell_next()
 
     def _submit(self, connection: Connection) -> None:
         frames = connection.frames
         slots = connection.slots
         reading = connection.reading
         account = connection.account
-        queue = self._queue
+        queue = self.queue
         in_flight_max = self._settings.in_flight_max
-        while frames and not reading.held:
+        gate = connection.gate
+        while frames and not reading.held and (gate is None or gate.pass_on()):
             if queue.full:
                 reading.hold(Hold.QUEUE_FULL)
                 queue.wait_for_room(connection)
                 return
             if len(slots) >= in_flight_max:
-                self._metrics.connection_full_waits += 1
+                self.metrics.connection_full_waits += 1
                 reading.hold(Hold.IN_FLIGHT)
                 return
             request = connection.decoded
@@ -173,12 +186,12 @@ class Processor:
                     if isinstance(request, BaseException):
                         connection.decoded = None
                         raise request
-                    request = self._decode(connection, frames[0])
+                    request = self.decode(connection, frames[0])
                 except TakesLong:
                     self._decode_in_thread(connection, frames[0])
                     return
                 except BadRequest as error:
-                    self._answer_bad(connection, error, len(frames.popleft()) + 4)
+                    self.answer_bad(connection, error, len(frames.popleft()) + 4)
                     continue
                 except (ProtocolError, OSError, ImportError) as error:
                     # The first request of an API imports its module: a file must be opened.
@@ -186,7 +199,7 @@ class Processor:
                     return
             reserved = request.answer_bytes_max
             if slots and (reserved or account.answer_bytes) and not account.may_start(reserved):
-                self._metrics.answers_full_waits += 1
+                self.metrics.answers_full_waits += 1
                 connection.decoded = request
                 reading.hold(Hold.ANSWERS)
                 return
@@ -194,7 +207,7 @@ class Processor:
             frames.popleft()
             account.reserved_bytes += reserved
             slots.append(request)
-            metrics = self._metrics
+            metrics = self.metrics
             metrics.requests_received = count = metrics.requests_received + 1
             if not count & _NOT_SAMPLED:
                 request.timing = RequestTiming(request.header.api_key, self.clock.monotonic_ns())
@@ -207,7 +220,7 @@ class Processor:
         decoded: list[Request] = []
 
         def decode() -> None:
-            decoded.append(self._decode(connection, frame, in_thread=True))
+            decoded.append(self.decode(connection, frame, in_thread=True))
 
         def ended(error: BaseException | None) -> None:
             connection.decoding = None
@@ -219,9 +232,10 @@ class Processor:
         walk = self._record_work.submit(Owner.PROCESSOR, connection, decode, ended)
         connection.decoding = walk
 
-    def _decode(
+    def decode(
         self, connection: Connection, frame: bytearray, *, in_thread: bool = False
     ) -> Request:
+        """Return the request of a frame. Raises what its dialect and its imports raise."""
         dialect, view = connection.info.dialect, memoryview(frame)
         if in_thread:
             decoded = dialect.decode_request(view, in_thread=True)
@@ -239,9 +253,9 @@ class Processor:
             request.frame = frame
         return request
 
-    def _answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
+    def answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
         """Answer an unreadable request in its turn, and keep the connection."""
-        self._metrics.bad_requests += 1
+        self.metrics.bad_requests += 1
         header = RequestHeader(-1, -1, error.correlation_id, None)
         request = Request(connection, header, None, frame_bytes)
         connection.slots.append(request)
@@ -257,17 +271,21 @@ class Processor:
         for connection in tuple(self.connections):
             reading = connection.reading
             if 0 < reading.frame_begun_ns < frame_begun_before_ns and reading.waits_for_client:
-                self._metrics.frames_timed_out += 1
+                self.metrics.frames_timed_out += 1
                 connection.refuse(
                     TimeoutError(f"frame incomplete after {settings.frame_ms_max} ms")
                 )
+            elif connection.gate is not None and connection.gate.is_closed:
+                connection.gate.login.end_if_silent(now_ns)
             elif connection.last_active_ns < active_before_ns and settings.idle_ms_max > 0:
-                self._metrics.connections_closed_idle += 1
+                self.metrics.connections_closed_idle += 1
                 connection.abort(f"idle for {settings.idle_ms_max} ms")
 
     def count_refusal(self, connection: Connection, error: Exception) -> None:
         """Count a connection closed for what it sent; log that a few times a second at most."""
-        self._metrics.protocol_errors += 1
+        if isinstance(error, LoginEnded):
+            return
+        self.metrics.protocol_errors += 1
         dropped = self._refusals.allow()
         if dropped is not None:
             info = connection.info
@@ -296,7 +314,7 @@ class Processor:
     def _budget_changed(self, full: bool) -> None:  # noqa: FBT001 - the budget's callback
         for connection in tuple(self.connections):
             if full:
-                if not connection.within_frame:
+                if not connection.reader.begun:
                     connection.reading.hold(Hold.BUDGET)
             else:
                 connection.release(Hold.BUDGET)

@@ -34,10 +34,12 @@ class Hold:
     ANSWERS: Final = 32  # barnabas.answer.bytes.max
     REFUSED: Final = 64  # nothing more is read; earlier requests are still answered
     DECODING: Final = 128  # a thread decodes the first frame
+    LOGIN: Final = 256  # a login is being checked, or its failure is delayed
+    ONE_FRAME: Final = 512  # a client that is not logged in sends one frame at a time
 
 
 # These stop reading, but waiting frames are still submitted.
-_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED
+_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED | Hold.ONE_FRAME
 
 
 class Reading:

@@ -73,6 +73,8 @@ class TlsConnection(Connection):
         """Begin with the transport after its handshake; refuse a client without a principal."""
         self._encrypted_for.join(self)
         super().connection_made(transport)
+        if self.gate is not None:  # who the client is, its login says
+            return
         peer = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         try:
             self.info.principal = self._tls.principal_of(peer)

@@ -26,6 +26,10 @@ class Metrics:
     tls_handshakes_displaced: int = 0  # the oldest of too many that wait for their clients
     tls_reloads: int = 0  # of the certificates of one listener
     tls_reload_failures: int = 0
+    logins: int = 0  # by SASL; completed, those on open connections too
+    logins_failed: int = 0
+    logins_timed_out: int = 0  # silent before their end
+    logins_expired: int = 0  # connections.max.reauth.ms, or the end of a token
     connections_closed_idle: int = 0  # connections.max.idle.ms
     acls_now: int = 0
     authorizations_denied: int = 0  # and answered with an error; filtering does not count

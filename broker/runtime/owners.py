@@ -39,6 +39,7 @@ class Owner(Enum):
 
     ACCEPTOR = "the connection that was accepted"
     HANDSHAKE = "the connection whose handshake it is"
+    LOGIN = "the connection that logs in"
     PROCESSOR = "the connection whose frames were decoded"
     WORKER = "the connection of the request"
     REQUEST = "the request"

@@ -26,6 +26,7 @@ from protocol.kafka.primitives import read_uvarint, skip_tags
 from protocol.likely_mistakes import of_kafka_frame
 from protocol.wire import Buffer, message_spec
 
+_KEY = struct.Struct(">h")
 _REQUEST_HEADER = struct.Struct(">hhih")
 _RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
 _RESPONSE_HEADER_V1 = struct.Struct(">iix")  # ... and no tagged fields after it
@@ -49,6 +50,10 @@ class KafkaDialect:
         self._decoders: dict[tuple[int, int], tuple[Decoder, bool]] = {}
         self._encoders: dict[tuple[int, int], tuple[Encoder, struct.Struct]] = {}
         self.trailing_bytes_ignored = 0
+
+    def api_of(self, frame: memoryview) -> int:
+        """Return the key that a frame begins with; -1 if it is shorter."""
+        return int(_KEY.unpack_from(frame)[0]) if len(frame) >= _KEY.size else -1
 
     def decode_request(
         self,

@@ -142,6 +142,17 @@ class MsgpackDialect:
         self._packer = msgpack.Packer()
         self._repetition = Repetition()
 
+    def api_of(self, frame: memoryview) -> int:
+        """Return the key of the API that a frame names; -1 if it names none that is served."""
+        try:
+            reader = Reader(frame, ENVELOPE_COUNT)
+            reader.array()
+            api = reader.integer() if _is_integer(reader.peek()) else reader.string()
+        except (BodyError, IndexError, struct.error):
+            return -1
+        served = self._served.get(api)
+        return -1 if served is None else int(served.api_key)
+
     def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
         """Decode one frame, without its size; raises BadRequest, DecodeError or TakesLong."""
         if in_thread:

@@ -184,7 +184,7 @@ def assert_defaults(cls: type, theirs: Any) -> None:
         if where in OTHER_DEFAULTS:
             assert their_field.default == OTHER_DEFAULTS[where]
         elif field.default is dataclasses.MISSING:
-            assert their_field.default in (0, ""), where
+            assert their_field.default in (0, "", b""), where
         else:
             their_default = to_their_value(field.default, field, theirs, version=0)
             assert their_field.default == their_default, where

@@ -166,7 +166,7 @@ def _requests_passed(broker: Broker, read_bytes_max: int) -> Iterator[str]:
     held = 0
     for connection in _connections(broker):
         held += connection.account.request_bytes
-        sizes = [connection._reader.announced, *map(len, connection.frames)]
+        sizes = [connection.reader.announced, *map(len, connection.frames)]
         sizes += [one.frame_bytes for one in connection.slots if one.buffers is None]
         over -= max(sizes) + SIZE_BYTES
     over -= used - held  # of connections that have ended
@@ -192,7 +192,7 @@ def _wrong_books(broker: Broker) -> Iterator[str]:
         if kept != account.answer_bytes:
             yield f"a connection counts {account.answer_bytes} answer bytes and holds {kept}"
         here = _request_bytes(connection)
-        if here != account.request_bytes and connection._reader.refused is None:
+        if here != account.request_bytes and connection.reader.refused is None:
             yield f"a connection counts {account.request_bytes} request bytes and holds {here}"
     used = assembly.network.budget.used_bytes
     if requests > used:
@@ -206,7 +206,7 @@ def _wrong_books(broker: Broker) -> Iterator[str]:
 
 def _request_bytes(connection: Connection) -> int:
     """Return the bytes that a connection holds of requests that are not answered."""
-    reader = connection._reader
+    reader = connection.reader
     begun = reader.buffered_bytes + (SIZE_BYTES if reader._frame is not None else 0)
     frames = sum(len(frame) + SIZE_BYTES for frame in connection.frames)
     return (

@@ -88,7 +88,7 @@ REFUSED = [
     ({"max_connections_per_ip_overrides": ":4"}, "max.connections.per.ip.overrides"),
     ({"max_connections_per_ip_overrides": "1.2.3.4:-1"}, "max.connections.per.ip.overrides"),
     ({"process_roles": ("controller",)}, "process.roles"),
-    ({"listeners": ("SASL_SSL://:9092",)}, "listeners"),
+    ({"listeners": ("SASL_TLS://:9092",)}, "listeners"),
     ({"listeners": ("INSIDE://:9092",)}, "listeners"),
     ({"listener_security_protocol_map": "PLAINTEXT"}, "listener.security.protocol.map"),
     ({"controller_listener_names": ("PLAINTEXT", "MSGPACK")}, "listeners"),

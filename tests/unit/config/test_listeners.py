@@ -9,7 +9,7 @@ PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",
     "INSIDE": "PLAINTEXT",
     "SSL": "SSL",
-    "SASL_SSL": "SASL_SSL",
+    "SASL_SSL": "SASL_TLS",
     "ODD": "CARRIER",
 }
 
@@ -32,7 +32,7 @@ REFUSED = [
     ("://h:1", "not a listener"),
     ("", "not a listener"),
     ("NOBODY://h:1", "no protocol is known for the listener name NOBODY"),
-    ("SASL_SSL://h:1", "the protocol SASL_SSL is not served"),
+    ("SASL_SSL://h:1", "the protocol SASL_TLS is unknown"),
     ("ODD://h:1", "the protocol CARRIER is unknown"),
 ]
 

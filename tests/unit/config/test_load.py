@@ -154,7 +154,7 @@ REFUSED = [
     ("log.retention.hours=0", "log.retention.hours", "0", "1 or more, or -1 for no limit"),
     ("log.dirs=/a,/b", "log.dirs", "/a,/b", "exactly one directory"),
     ("log.dir=/a,/b", "log.dir", "/a,/b", "exactly one directory"),
-    ("listeners=SASL_SSL://:1", "listeners", "SASL_SSL://:1", "PLAINTEXT"),
+    ("listeners=SASL_TLS://:1", "listeners", "SASL_TLS://:1", "PLAINTEXT"),
     ("queued.max.request.bytes=5", "queued.max.request.bytes", "5", "-1, 0, or"),
     ("node.id=1\nbroker.id=2", "broker.id", "2", "the same number"),
     (
@@ -184,7 +184,8 @@ WARNED = [
     ("retention.ms=5", "it is a topic's key; the broker's is log.retention.ms"),
     ("remote.storage.enable=false", "no key of the broker gives its default"),
     ("zzzz=5", "zzzz is unknown and ignored"),
-    ("sasl.enabled.mechanisms=PLAIN", "has no effect: SASL is not served"),
+    ("sasl.oauthbearer.expected.audience=a", "has no effect: OAUTHBEARER is not served"),
+    ("sasl.jaas.config=a", "has no effect: name the listener and the mechanism"),
 ]
 
 

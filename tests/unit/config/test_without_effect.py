@@ -32,8 +32,8 @@ def test_no_listed_name_is_declared():
     ("name", "safety"),
     [
         ("ssl.engine.factory.class", True),
-        ("sasl.enabled.mechanisms", True),
-        ("listener.name.inside.sasl.enabled.mechanisms", True),
+        ("sasl.oauthbearer.jwks.endpoint.url", True),
+        ("listener.name.inside.principal.builder.class", True),
         ("listener.name.inside.ssl.provider", False),
         ("replica.fetch.max.bytes", False),
     ],

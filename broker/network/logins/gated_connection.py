@@ -1,0 +1,79 @@
+"""What a gate knows: its connection, and what all gates of a broker share."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.network.reading import Reading
+from broker.runtime.clock import Clock
+from broker.runtime.log_lines import RateLimiter
+from broker.runtime.metrics import Metrics
+from broker.runtime.request import Buffer, ConnectionInfo, Request
+from broker.security.sasl.sasl_listeners import SaslListeners
+from protocol.errors import ErrorCode
+from protocol.framing import FrameReader
+
+logger = logging.getLogger("barnabas.network")
+
+
+class GatedConnection(Protocol):
+    """A connection as its gate sees it."""
+
+    info: ConnectionInfo
+    reader: FrameReader
+    reading: Reading
+    frames: deque[bytearray]
+    slots: deque[Request]
+
+    def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
+        """Send an answer in its turn."""
+        ...
+
+    def release(self, reason: int) -> None:
+        """Drop a reason that stops reading."""
+        ...
+
+    def end(self, error: Exception) -> None:
+        """Close after the answers that are owed."""
+        ...
+
+    def refuse(self, error: Exception) -> None:
+        """Close at once for what the client sent."""
+        ...
+
+    def abort(self, reason: str) -> None:
+        """Close at once."""
+        ...
+
+    def hear_of_room(self) -> bool:
+        """Continue, since the queue has room; return whether the connection will use it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SaslParts:
+    """What the gates of a broker share. `error_answer` makes the answer of an API to an error."""
+
+    listeners: SaslListeners
+    error_answer: Callable[[Request, ErrorCode], Any]
+    lines: RateLimiter
+    metrics: Metrics
+    clock: Clock
+
+    def tell_failed(self, info: ConnectionInfo, why: str) -> None:
+        """Count a failed login; log it, a few times a second at most."""
+        self.metrics.logins_failed += 1
+        dropped = self.lines.allow()
+        if dropped is not None:
+            logger.warning(
+                "Failed authentication with %s:%d on listener %s (%s)%s",
+                info.peer_host,
+                info.peer_port,
+                info.listener.name,
+                why,
+                f" ({dropped} similar lines suppressed)" if dropped else "",
+            )

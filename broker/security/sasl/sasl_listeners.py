@@ -1,0 +1,79 @@
+"""The SASL of all listeners: which mechanisms each offers, and how a login of one begins.
+
+`use` takes a changed configuration for logins that begin from then on; those that have ended keep
+what they were given. A removed or changed user of a JAAS string logs in no more, and a connection
+of it stays until it ends or its session does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from broker.security.sasl.mechanism import Mechanism
+from broker.security.sasl.plain import JaasUsers, Plain, PlainUsers, RunInThread, ScramUsers
+from broker.security.sasl.scram_server import ScramServer
+from broker.security.sasl.scram_users import CredentialSource, UserDirectory
+from config.sasl_settings import PLAIN, MechanismSettings, SaslSettings
+
+SECRET_BYTES = 32
+
+
+class Offer(NamedTuple):
+    """One mechanism of a listener: how a login begins, and how long it holds (0: for ever)."""
+
+    begin: Callable[[], Mechanism]
+    max_reauth_ms: int
+
+
+class SaslListener(NamedTuple):
+    """The SASL of one listener."""
+
+    offers: Mapping[str, Offer]
+    failed_delay_ms: int
+
+
+class SaslListeners:
+    """The current SASL of each listener that has it, by name."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, SaslSettings],
+        directory: UserDirectory,
+        random_bytes: Callable[[int], bytes],
+        run: RunInThread,
+    ) -> None:
+        self._random_bytes = random_bytes
+        self._key = random_bytes(SECRET_BYTES)
+        self._run = run
+        self._credentials = CredentialSource(directory, random_bytes(SECRET_BYTES))
+        self._settings: Mapping[str, SaslSettings] = {}
+        self._current: dict[str, SaslListener] = {}
+        self.use(settings)
+
+    def of(self, listener: str) -> SaslListener:
+        """Return the SASL of a listener for a new login."""
+        return self._current[listener]
+
+    def use(self, settings: Mapping[str, SaslSettings]) -> None:
+        """Use these settings for logins from now on."""
+        for name, one in settings.items():
+            if self._settings.get(name) != one:
+                offers = {each.name: self._offer(each) for each in one.mechanisms.values()}
+                self._current[name] = SaslListener(offers, one.failed_delay_ms)
+        self._settings = settings
+
+    def _offer(self, settings: MechanismSettings) -> Offer:
+        begin = self._plain(settings) if settings.name == PLAIN else self._scram(settings.name)
+        return Offer(begin, settings.max_reauth_ms)
+
+    def _plain(self, settings: MechanismSettings) -> Callable[[], Mechanism]:
+        users: PlainUsers
+        if settings.users is None:
+            users = ScramUsers(self._credentials, self._run)
+        else:
+            users = JaasUsers(settings.users, self._key)
+        return lambda: Plain(users)
+
+    def _scram(self, mechanism: str) -> Callable[[], Mechanism]:
+        return lambda: ScramServer(mechanism, self._credentials, self._random_bytes)

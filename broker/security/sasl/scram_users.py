@@ -1,0 +1,85 @@
+"""SCRAM credentials for every name: those of users, and mock ones for names that are no user's.
+
+A mock credential is made of a secret and the name, so a name always gets the same salt, as a user
+would; its keys are random and fit no password. With it a login of an unknown user runs to its last
+step and fails there, like a wrong password (RFC 5802 leaves this to the server; Kafka tells at the
+first step).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import NamedTuple, Protocol
+
+from protocol.scram import hash_bytes
+
+MOCK_ITERATIONS = 4096  # what Kafka's tools use for a user if nothing else is said
+MOCK_SALT_BYTES = 26  # as Kafka's clients make them
+_DIGITS = b"0123456789abcdefghijklmnopqrstuv"
+
+
+class StoredCredential(Protocol):
+    """A user's credential, as the metadata log has it."""
+
+    @property
+    def salt(self) -> bytes: ...  # noqa: D102
+
+    @property
+    def stored_key(self) -> bytes: ...  # noqa: D102
+
+    @property
+    def server_key(self) -> bytes: ...  # noqa: D102
+
+    @property
+    def iterations(self) -> int: ...  # noqa: D102
+
+
+class UserDirectory(Protocol):
+    """Where users are found (`broker.security.users`)."""
+
+    def scram(self, mechanism: str, user: str) -> StoredCredential | None:
+        """Return a user's credential for a mechanism, or None."""
+        ...
+
+
+class Credential(NamedTuple):
+    """A credential to check a login against; nobody logs in with a mock one."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+    is_mock: bool
+
+
+class CredentialSource:
+    """Finds a credential for any name."""
+
+    def __init__(self, directory: UserDirectory, secret: bytes) -> None:
+        """`secret` is random."""
+        self._directory = directory
+        self._secret = secret
+
+    def find(self, mechanism: str, user: str, *, is_known: bool = True) -> Credential:
+        """Return the credential of a user, or a mock one; always that unless `is_known`."""
+        stored = self._directory.scram(mechanism, user)
+        mock = self._mock(mechanism, user)
+        size = hash_bytes(mechanism)
+        if (
+            stored is None
+            or not is_known
+            or not len(stored.stored_key) == len(stored.server_key) == size
+        ):
+            return mock
+        return Credential(
+            stored.salt, stored.stored_key, stored.server_key, stored.iterations, is_mock=False
+        )
+
+    def _mock(self, mechanism: str, user: str) -> Credential:
+        name = f"{mechanism}\0{user}".encode("utf-8", "surrogatepass")
+        seed = hmac.digest(self._secret, name, hashlib.sha512)
+        keys = hmac.digest(self._secret, seed, hashlib.sha512)
+        salt = bytes(_DIGITS[byte % len(_DIGITS)] for byte in seed[:MOCK_SALT_BYTES])
+        size = hash_bytes(mechanism)
+        return Credential(salt, keys[:size], keys[:size], MOCK_ITERATIONS, is_mock=True)

@@ -1,0 +1,139 @@
+"""Login again on an open connection, the end of sessions, and random orders of frames."""
+
+import os
+import random
+import struct
+
+import pytest
+
+from broker.runtime.request import ANONYMOUS
+from protocol.errors import ErrorCode
+from protocol.messages.api_versions import ApiVersionsRequest
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.login_rig import Rig, frame_of, read
+
+# -- login again -----------------------------------------------------------------------------------
+
+
+async def logged_in(rig: Rig, user: str = "alice") -> SaslAuthenticateResponse:
+    await rig.handshake()
+    return await rig.token(f"user:{user}".encode())
+
+
+@pytest.mark.parametrize(
+    ("max_reauth_ms", "token_ms", "lifetime_ms"),
+    [(6000, None, 6000), (0, 4000, 4000), (6000, 4000, 4000), (3000, 4000, 3000), (0, -5, 0)],
+)
+async def test_a_session_lasts_as_long_as_both_allow(
+    max_reauth_ms: int, token_ms: int | None, lifetime_ms: int
+) -> None:
+    rig = Rig(max_reauth_ms=max_reauth_ms)
+    rig.expires_at_ms = None if token_ms is None else rig.clock.now_ms() + token_ms
+    assert (await logged_in(rig)).session_lifetime_ms == lifetime_ms
+    rig.clock.advance(lifetime_ms)
+    await rig.send(MetadataRequest(topics=[]), 1)
+    assert len(rig.passed()) == 1
+    rig.clock.advance(1)
+    await rig.send(MetadataRequest(topics=[]), 1)
+    assert (rig.passed(), rig.transport.ended) == ([], "aborted")
+    assert rig.metrics.logins_expired == 1
+
+
+async def test_a_login_again_renews_the_session_also_after_its_end() -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    for wait_ms in (5000, 7000):
+        rig.clock.advance(wait_ms)
+        assert (await logged_in(rig)).session_lifetime_ms == 6000
+    await rig.send(MetadataRequest(topics=[]), 1)
+    assert len(rig.passed()) == 1
+    assert rig.connection.account.reserved_bytes > 0
+    rig.assert_at_rest()
+
+
+async def test_another_principal_is_refused() -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    answer = await logged_in(rig, "bob")
+    assert answer.error_code == 58
+    assert answer.error_message == (
+        "Cannot change principals during re-authentication from User.alice: User.bob"
+    )
+    assert (rig.connection.info.principal, rig.transport.ended) == ("User:alice", "closed")
+    rig.assert_at_rest()
+
+
+async def test_another_mechanism_closes_at_the_next_frame() -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    assert (await rig.handshake("OTHER")).error_code == 0
+    assert await rig.send(SaslAuthenticateRequest(auth_bytes=b"user:alice"), 1) == b""
+    assert rig.transport.ended == "aborted"
+
+
+async def test_another_api_within_the_login_again_is_refused() -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    await rig.handshake()
+    body = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    answer = read(await rig.send(body, 1), MetadataResponse, 1)
+    assert answer.topics[0].error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert rig.passed() == []
+
+
+async def test_frames_sent_behind_a_login_again_wait_for_it() -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    rig.receive(
+        frame_of(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        + frame_of(SaslAuthenticateRequest(auth_bytes=b"later:alice"), 1)
+        + frame_of(MetadataRequest(topics=[]), 1)
+    )
+    await rig.pump()
+    assert rig.passed() == []
+    rig.opened.set()
+    await rig.pump()
+    await rig.pump()
+    assert len(rig.passed()) == 1
+
+
+async def test_a_login_again_comes_at_most_once_a_second_and_only_if_logins_end() -> None:
+    for max_reauth_ms, waits_ms, taken in ((0, (0,), 0), (60_000, (0, 500), 1)):
+        rig = Rig(max_reauth_ms=max_reauth_ms)
+        await logged_in(rig)
+        handshakes = 0
+        for wait_ms in waits_ms:
+            rig.clock.advance(wait_ms)
+            rig.receive(frame_of(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+            if await rig.written():
+                handshakes += 1
+                await rig.token(b"user:alice")
+        assert handshakes == taken
+        assert [request.header.api_key for request in rig.passed()] == [17]
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_no_order_of_frames_lets_a_stranger_in(seed: int) -> None:
+    """Random frames, never a token that logs in: nothing but ApiVersions passes."""
+    rng = random.Random(seed)
+    rig = Rig()
+    makers = [
+        lambda: frame_of(SaslHandshakeRequest(mechanism="PLAIN"), rng.choice((0, 1))),
+        lambda: frame_of(SaslHandshakeRequest(mechanism="X"), 1),
+        lambda: frame_of(SaslAuthenticateRequest(auth_bytes=rng.choice((b"more", b"no"))), 1),
+        lambda: frame_of(MetadataRequest(topics=[]), 1),
+        lambda: frame_of(ApiVersionsRequest(), 0),
+        lambda: b"\0\0\0\4more",
+        lambda: struct.pack(">i", 40) + os.urandom(40),
+    ]  # fmt: skip
+    for _ in range(20):
+        if rig.transport.ended or not rig.transport.reading:
+            break
+        rig.receive(rng.choice(makers)())
+        await rig.pump()
+    assert {request.header.api_key for request in rig.passed()} <= {18}
+    assert rig.connection.info.principal == ANONYMOUS
+    rig.connection.connection_lost(None)
+    assert not rig.connection.slots
