@@ -47,11 +47,10 @@ def warnings_of(config: BrokerConfig) -> list[str]:
     for listener in config.served_listeners:
         if not listener.is_loopback:
             warnings += _beyond_loopback(config, listener)
-    has_logins = any(_identifies(config, one) for one in config.served_listeners)
-    if has_logins or config.authorizer_class_name:
+    if any(_identifies(config, one) for one in config.served_listeners):
         warnings += [
             f"listener {one.name} takes clients of the msgpack dialect without a login, beside"
-            " listeners or rights that ask who a client is; use MSGPACK_SASL or MSGPACK_SASL_SSL"
+            " listeners that ask who a client is; use MSGPACK_SASL or MSGPACK_SASL_SSL"
             for one in config.served_listeners
             if one.is_msgpack and not _identifies(config, one)
         ]

@@ -127,10 +127,7 @@ class SaslGate:
     # -- an open gate ------------------------------------------------------------------------------
 
     def passes(self, api_key: int) -> bool:
-        """Whether a request may go to its handler; if not, the gate is closed now, or all is over.
-
-        The latter after the end of the login: the connection is aborted.
-        """
+        """Whether a request may go to its handler; if not, the gate is closed now, or all over."""
         session = self._session
         if not session.has_end:
             return True
