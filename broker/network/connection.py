@@ -83,7 +83,6 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_peer_has_ended",
         "_processor",
-        "_refusal",
         "account",
         "decoded",
         "decoding",
@@ -94,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_active_ns",
         "reader",
         "reading",
+        "refusal",
         "slots",
     )
 
@@ -113,7 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reader = FrameReader(frame_bytes_max, processor.frame_pool)
         self._out: list[Buffer] = []  # gathered since the last flush
         self._peer_has_ended = False
-        self._refusal: Exception | None = None  # closes the connection after the last answer
+        self.refusal: Exception | None = None  # closes the connection after the last answer
 
     # -- the event loop calls these ------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
         elif reading.holds:
             reading.pause_or_resume()
         if reader.refused is not None:
-            self._refusal = reader.refused
+            self.refusal = reader.refused
             reading.hold(Hold.REFUSED)
 
     def eof_received(self) -> bool:
@@ -246,9 +246,9 @@ class Connection(asyncio.BufferedProtocol):
             self._close_if_refused()
 
     def _close_if_refused(self) -> None:
-        if self._refusal is not None and not self.frames and not self.slots:
-            self._processor.count_refusal(self, self._refusal)
-            self._refusal = None
+        if self.refusal is not None and not self.frames and not self.slots:
+            self._processor.count_refusal(self, self.refusal)
+            self.refusal = None
             self.close()
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
             self.account.let_go(kept_bytes)
         if reading.holds & _UNANSWERED:
             self.release(_UNANSWERED)
-        if self._refusal is not None:
+        if self.refusal is not None:
             self._close_if_refused()
 
     def _answered_late(self, request: Request) -> None:
@@ -305,11 +305,6 @@ class Connection(asyncio.BufferedProtocol):
             transport.writelines(out)
         if self.reading.holds & Hold.UNSENT:
             self.account.unsent(own_bytes(out))
-
-    def end(self, error: Exception) -> None:
-        """Close after the last answer that is owed, because of `error`."""
-        self._refusal = error
-        self.reading.hold(Hold.REFUSED)
 
     def refuse(self, error: Exception) -> None:
         """Close because of what the client sent: counted always, logged at a limited rate."""

@@ -80,7 +80,8 @@ class FrameGate:
             request = processor.decode(connection, frame, in_thread=True)
         except BadRequest as error:
             processor.answer_bad(connection, error, len(frame) + 4)
-            connection.end(error)
+            connection.refusal = error
+            connection.reading.hold(Hold.REFUSED)
         except (ProtocolError, OSError, ImportError) as error:
             connection.refuse(error)
         else:

@@ -28,6 +28,7 @@ class GatedConnection(Protocol):
     reading: Reading
     frames: deque[bytearray]
     slots: deque[Request]
+    refusal: Exception | None  # closes it after the last answer
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send an answer in its turn."""
@@ -35,10 +36,6 @@ class GatedConnection(Protocol):
 
     def release(self, reason: int) -> None:
         """Drop a reason that stops reading."""
-        ...
-
-    def end(self, error: Exception) -> None:
-        """Close after the answers that are owed."""
         ...
 
     def refuse(self, error: Exception) -> None:

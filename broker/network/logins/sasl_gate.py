@@ -316,7 +316,8 @@ class SaslGate:
     def _end(self, request: Request, buffers: Sequence[Buffer]) -> None:
         self._pending = None
         request.on_abandon = None
-        self._connection.end(LoginEnded())
+        self._connection.refusal = LoginEnded()
+        self._connection.reading.hold(Hold.REFUSED)
         self._connection.respond(request, buffers)
 
     def _respond(self, request: Request, answer: Any) -> None:
