@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.syntax_trees import tree_of
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
     path for name in ("broker", "storage", "config") for path in (ROOT / name).rglob("*.py")
@@ -86,8 +88,7 @@ def ordered_uses(tree: ast.Module) -> Iterator[ast.expr]:
                 yield used
 
 
-def found_in(text: str) -> list[str]:
-    tree = ast.parse(text)
+def found_in(tree: ast.Module) -> list[str]:
     names = declared_sets(tree)
     return [
         f"{used.lineno}: {ast.unparse(used)}" for used in ordered_uses(tree) if is_set(used, names)
@@ -96,9 +97,7 @@ def found_in(text: str) -> list[str]:
 
 def test_nothing_depends_on_the_order_of_a_set():
     found = [
-        f"{path.relative_to(ROOT)}:{use}"
-        for path in SOURCES
-        for use in found_in(path.read_text(encoding="utf-8"))
+        f"{path.relative_to(ROOT)}:{use}" for path in SOURCES for use in found_in(tree_of(path))
     ]
     assert found == [], "sort it, or use a dict"
 
@@ -121,4 +120,4 @@ def test_nothing_depends_on_the_order_of_a_set():
     ],
 )
 def test_the_rule_knows_a_set_when_it_sees_one(text, is_found):
-    assert bool(found_in(text)) is is_found
+    assert bool(found_in(ast.parse(text))) is is_found

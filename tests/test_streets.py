@@ -11,6 +11,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+from tests.support import syntax_trees
+
 ROOT = Path(__file__).parents[1]
 # Where each package stands.
 PACKAGES = {
@@ -56,9 +58,8 @@ def modules():
     return found
 
 
-@cache
 def tree_of(name):
-    return ast.parse(modules()[name].read_text(encoding="utf-8"))
+    return syntax_trees.tree_of(modules()[name])
 
 
 def of(packages):

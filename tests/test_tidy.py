@@ -5,10 +5,11 @@ A rule fails if one of its exceptions is no longer needed, so the lists stay acc
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.syntax_trees import text_of, tree_of
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("broker", "protocol", "storage", "config", "client")
@@ -95,16 +96,6 @@ READ_AS = {
 
 def name_of(path):
     return path.relative_to(ROOT).as_posix()
-
-
-@cache
-def text_of(path):
-    return path.read_text(encoding="utf-8")
-
-
-@cache
-def tree_of(path):
-    return ast.parse(text_of(path), filename=str(path))
 
 
 def matches(pattern, paths):
