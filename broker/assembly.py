@@ -181,6 +181,11 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
     """Import and make the authorizer and what changes its ACLs, if the configuration names one."""
     config = services.config
     if not config.authorizer_class_name:
+        if config.super_principals:
+            logger.warning(
+                "super.users is set, but authorizer.class.name is not: every client may do"
+                " everything"
+            )
         return
     from broker.acls import Acls
     from broker.security.acl.authorizer import Authorizer

@@ -17,6 +17,7 @@ from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import FindCoordinatorRequest
 from storage.files.os_filesystem import OsFileSystem
+from tests.support.authorizing import AUTHORIZED
 from tests.support.broker_rig import LISTENER, Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create, produce
@@ -126,3 +127,22 @@ async def test_the_coordinator_is_created_on_first_use_and_existing_groups_are_l
     again = Rig(tmp_path / "data")
     assert again.services.has_groups
     assert await again.close()
+
+
+async def test_super_users_without_an_authorizer_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(tmp_path / "data", super_users="User:admin")
+    assert rig.services.authorizer is None
+    assert len(told(caplog, "super.users is set, but authorizer.class.name is not")) == 1
+    assert await rig.close()
+
+
+async def test_open_doors_are_warned_of_at_the_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(tmp_path / "data", **{**AUTHORIZED, "super_users": ""})
+    assert rig.services.authorizer is not None
+    assert len(told(caplog, "super.users is empty")) == 1
+    assert len(told(caplog, "MSGPACK has no authentication")) == 1
+    assert await rig.close()

@@ -14,6 +14,7 @@ from broker.metadata.controller import Controller
 from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.topic_rules import Placement
 from config.topic import TopicConfig
+from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from storage.errors import StorageError
 from storage.files.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
@@ -80,6 +81,18 @@ class Started:
         self.metadata_log.flush()
         drop_logs(self.controller, partial(delete_log, self.logs), topic)
 
+    def allow(self, name):
+        self.metadata_log.append([added(name)], NOW_MS)
+        self.metadata_log.flush()
+
+    def revoke(self, name):
+        acl_id = self.metadata_log.image.acls.id_of(added(name))
+        self.metadata_log.append([RemoveAccessControlEntryRecord(id=acl_id)], NOW_MS)
+        self.metadata_log.flush()
+
+    def acls(self):
+        return {record.resource_name for record in self.metadata_log.image.acls.records()}
+
     def producer_ids(self):
         block = self.controller.next_producer_id_block(NOW_MS)
         self.metadata_log.flush()
@@ -99,6 +112,8 @@ class Told:
     def __init__(self):
         self.topics = {}
         self.doubtful = set()
+        self.acls = set()
+        self.doubtful_acls = set()
         self.id_blocks = []
 
     def change(self, name, count, action):
@@ -109,18 +124,41 @@ class Told:
             self.topics[name] = count
         self.doubtful.discard(name)
 
+    def change_acl(self, name, action, *, is_added):
+        self.doubtful_acls.add(name)
+        action(name)
+        (self.acls.add if is_added else self.acls.discard)(name)
+        self.doubtful_acls.discard(name)
+
+
+def added(name):
+    return AccessControlEntryRecord(
+        id=name.encode().ljust(16, b"-"),
+        resource_type=2,
+        resource_name=name,
+        pattern_type=3,
+        principal="User:alice",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
 
 def run_history(filesystem, told):
     first = Started(filesystem)
     told.change("a", 2, lambda: first.create("a", 2))
     told.id_blocks.append(first.producer_ids())
     told.change("b", 1, lambda: first.create("b", 1))
+    told.change_acl("x", first.allow, is_added=True)
+    told.change_acl("y", first.allow, is_added=True)
     first.logs.close(clean=True)
     second = Started(filesystem)
     told.change("a", 0, lambda: second.delete("a"))
     told.change("a", 3, lambda: second.create("a", 3))
     told.id_blocks.append(second.producer_ids())
     told.change("b", 0, lambda: second.delete("b"))
+    told.change_acl("x", second.revoke, is_added=False)
+    told.change_acl("z", second.allow, is_added=True)
 
 
 def check(filesystem, told):
@@ -130,6 +168,7 @@ def check(filesystem, told):
         if name not in told.doubtful:
             assert len(topics[name].partitions) == count
     assert set(topics) <= set(told.topics) | told.doubtful
+    assert told.acls - told.doubtful_acls <= started.acls() <= told.acls | told.doubtful_acls
     assert started.producer_ids() > max(told.id_blocks, default=-1)
     assert len(started.controller.image.feature_levels) == 6
     for topic in topics.values():
