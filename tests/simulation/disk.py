@@ -207,6 +207,7 @@ class SimDisk(MemoryFileSystem):
     def replace(self, path: str, data: bytes) -> None:
         super().replace(path, data)
         self.order.replaced(path, data)
+        self.ends.replaced(path, data)
 
     # -- What the history does to it ----------------------------------------------------------
 

@@ -6,6 +6,7 @@ tears then. So the order of the writes is looked at instead, whether the power i
 
     a marker of TV1                          its decision is on the disk
     Complete, and all later records of an id   so are the markers of the end before
+    a recovery point above a marker            so is its decision
 
 Only appends count: a recovery writes what it has read once more, and compaction writes copies.
 What a process before has written is not known here, and neither is a marker that a failed write
@@ -24,11 +25,12 @@ from broker.transactions.transaction_step import TV2
 from protocol.control_records import read_marker
 from protocol.errors import DecodeError
 from protocol.record_errors import RecordError
-from protocol.records import batches, read_records
+from protocol.records import batches, read_header, read_records
 from protocol.transaction_records import TransactionValue, UnknownTransactionRecord, decode
 from storage.files import filenames
 from storage.files.filenames import Kind
 from storage.files.filesystem import Buffer
+from storage.files.text_files import CheckpointError, decode_offsets
 from tests.support.memory_inodes import Inode
 
 LISTED_MAX: Final = 5
@@ -46,6 +48,11 @@ class _Written(NamedTuple):
     inode: Inode
     position: int
     data: bytes
+
+    @property
+    def offset(self) -> int:
+        """The offset of the batch."""
+        return read_header(self.data).base_offset
 
     @property
     def is_missing(self) -> bool:
@@ -97,6 +104,22 @@ class EndWatch:
                 self._marker((parsed.topic, parsed.partition), written)
         except (RecordError, DecodeError):
             return  # the judges of files object to what cannot be read
+
+    def replaced(self, path: str, data: bytes) -> None:
+        """Look at a small file that has just got its name: it may be that of recovery points."""
+        if not self._ends or posixpath.basename(path) != filenames.RECOVERY_POINT_CHECKPOINT:
+            return
+        try:
+            points = decode_offsets(path, data)
+        except CheckpointError:
+            return  # another judge objects
+        for name, end in self._ends.items():
+            for place, marker in end.markers.items():
+                if points.get(place, 0) > marker.offset and end.record.is_missing:
+                    self._object(
+                        f"{name}: the recovery point of {place[0]}-{place[1]} is above its marker,"
+                        f" and the decision of epoch {end.value.producer_epoch} is not on the disk"
+                    )
 
     def _object(self, what: str) -> None:
         if len(self.found) < LISTED_MAX:

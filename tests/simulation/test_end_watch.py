@@ -15,6 +15,7 @@ from protocol.transaction_records import (
     encode_id,
     encode_value,
 )
+from storage.files.text_files import encode_offsets
 from tests.simulation.disk import SimDisk
 from tests.simulation.disk_rig import disk_of
 
@@ -94,6 +95,22 @@ def test_markers_are_on_the_disk_before_complete(
     assert disk.ends.found == ([] if is_durable else [told])
     state(disk, TransactionState.EMPTY)  # which follows no decision
     assert len(disk.ends.found) == (0 if is_durable else 1)
+
+
+@pytest.mark.parametrize(
+    ("point", "is_durable", "is_wrong"), [(0, False, False), (1, False, True), (1, True, False)]
+)
+def test_recovery_points_stay_below_markers_whose_decision_is_not_on_the_disk(
+    disk: SimDisk, point: int, is_durable: bool, is_wrong: bool
+) -> None:
+    states = state(disk, PREPARED)
+    marker(disk).fdatasync()
+    if is_durable:
+        states.fdatasync()
+    disk.replace("/data/log-start-offset-checkpoint", encode_offsets({("t", 0): 9}))
+    disk.replace("/data/recovery-point-offset-checkpoint", encode_offsets({("t", 0): point}))
+    told = "id: the recovery point of t-0 is above its marker, and the decision of epoch 4 is not"
+    assert disk.ends.found == ([f"{told} on the disk"] if is_wrong else [])
 
 
 def test_any_record_erases_the_decision(disk: SimDisk) -> None:
