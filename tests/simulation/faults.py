@@ -7,6 +7,7 @@ network end by themselves, all of them at the finale.
     kill              the process is gone; every byte it wrote stays
     kill at an end, power cut at an end    the same, soon after an EndTxn was sent
     power cut in a transaction    the same, when the record that adds its partitions may be lost
+    slow log at an end      the syncs of one log take long, soon after an EndTxn was sent
     disk error at an end    a write or a sync of a log fails, soon after an EndTxn was sent
     recovery kill     the same, and once more while the next life starts
     power cut         what was not fsynced is lost, torn or kept
@@ -177,6 +178,19 @@ async def _error_at_an_end(stage: Stage, chance: random.Random) -> None:
         error=error,
         path_part=chance.choice(("", "ledger", "ledger", "__consumer_offsets", TRANSACTION_TOPIC)),
         bytes_written=chance.choice((0, 0, 40, 0.5)),
+        until_ns=_until(stage, chance, (500, 5_000)),
+    )
+
+
+async def _slow_log_at_an_end(stage: Stage, chance: random.Random) -> None:
+    """Keep a decision from the disk while its markers come there, or the other way round."""
+    if not await _is_asked(stage, chance) or stage.context.is_finale:
+        return
+    stage.context.injected.add(quiet.SLOW)
+    longest = SLOWEST_NS / stage.disk.shape.fsync_ns
+    stage.disk.slow(
+        min(chance.choice((30, 300)), longest),
+        path_part=chance.choice((TRANSACTION_TOPIC, TRANSACTION_TOPIC, "ledger")),
         until_ns=_until(stage, chance, (500, 5_000)),
     )
 
@@ -452,6 +466,7 @@ KINDS: Final[dict[str, Fault]] = {
     "kill at an end": _ending_with_a_transaction(cuts_power=False),
     "power cut at an end": _ending_with_a_transaction(cuts_power=True),
     "power cut in a transaction": _cut_in_a_transaction,
+    "slow log at an end": _slow_log_at_an_end,
     "disk error at an end": _error_at_an_end,
     "recovery kill": _ending(cuts_power=False, again=True),
     "power cut": _ending(cuts_power=True, again=False),

@@ -155,6 +155,7 @@ END_FAULTS: Final = (
     "power cut at an end",
     "power cut at an end",
     "power cut in a transaction",
+    "slow log at an end",
     "disk error at an end",
 )
 LATE_TRANSACTIONS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"

@@ -51,6 +51,25 @@ def test_the_power_is_cut_in_a_transaction_only_if_one_grows(grows: bool) -> Non
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
+def test_one_log_is_slow_at_an_end_only_if_one_is_asked_for(is_asked: bool) -> None:
+    world, record, slowed = World("w"), Record(), []
+    stage: Any = SimpleNamespace(
+        world=world,
+        context=SimpleNamespace(is_finale=False, record=record, injected=set()),
+        disk=SimpleNamespace(
+            shape=Plan("w").shape, slow=lambda factor, **how: slowed.append(how["path_part"])
+        ),
+    )
+    kind = "slow log at an end"
+    actor = world.spawn("fault", run_fault(stage, FaultPlan(f"{kind} 1", kind, 5)))
+    world.after(20 * MS, lambda: record.ending(True) if is_asked else None)
+    world.run_until(lambda: actor.ended.is_set)
+    assert not world.defects
+    assert len(slowed) == len(stage.context.injected) == is_asked
+    assert set(slowed) <= {TRANSACTION_TOPIC, "ledger"}
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
 def test_the_disk_fails_at_an_end_only_if_one_is_asked_for(is_asked: bool) -> None:
     world, record, failing, paths = World("w"), Record(), [], set()
     for number in range(10):

@@ -32,7 +32,7 @@ class TransactionPanel:
         plan = self._context.plan
         self._context.disk.ends.is_there = life.broker._assembly.services.partitions.has
         kinds = {fault.kind for fault in plan.faults}
-        if not kinds & {"clock jump", "slow disk", "stuck disk"}:
+        if not kinds & {"clock jump", "slow disk", "slow log at an end", "stuck disk"}:
             self._watch = LateWatch(life.broker, plan.shape.fsync_ns)
 
     def look(self) -> None:
