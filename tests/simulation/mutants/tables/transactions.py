@@ -165,6 +165,7 @@ MUTANTS = (
             markers.missing[place] = None  # owed until the log is opened again
 """,
         "",
+        only_with=frozenset({"disk error at an end"}),
     ),
     Mutant(
         "offline-partitions-need-no-marker",
@@ -190,6 +191,7 @@ MUTANTS = (
         """\
         return self.durable_offset
 """,
+        only_with=frozenset({"slow log at an end"}),
     ),
     Mutant(
         "replayed-markers-are-let-go-at-once",
@@ -263,6 +265,7 @@ MUTANTS = (
         """\
         is_whole = True
 """,
+        only_with=frozenset({"power cut in a transaction"}),
     ),
     Mutant(
         "pending-offsets-behind-the-marker-are-taken",
