@@ -158,7 +158,8 @@ class Transactor:
                     self._refused(what, code, OVER)
                 return code
             await asyncio.sleep(RETRY_S)
-        self._object("hanging", f"{what} of {self.me}: error {code} for ever")
+        if self.load.is_sound:  # a log that has failed stays so until the next start
+            self._object("hanging", f"{what} of {self.me}: error {code} for ever")
         return code
 
     # -- identity -----------------------------------------------------------------------------
