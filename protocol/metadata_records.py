@@ -5,8 +5,8 @@ never renumbered. Its value in the log is a frame: the version of frames (1), th
 version of the record as unsigned varints, then the fields (Kafka's MetadataRecordSerde). The frame
 is read and written where the log is. Every version is flexible, so later fields can be tags that
 older readers skip. `METADATA_RECORDS` finds a class by type; types not in it have a module of
-their own (users in `scram_records`), or are for the reader to keep and pass over (quotas,
-delegation tokens, migration from ZooKeeper).
+their own (users in `scram_records`), or are for the reader to keep and pass over (delegation
+tokens, migration from ZooKeeper).
 
 A control record is in a control batch. Its key is the control version and the control type,
 int16 each; its value is one of `CONTROL_RECORDS`, which have no record type (api_key -1).
@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from protocol.quota_records import ClientQuotaRecord
 from protocol.wire import (
     ZERO_UUID,
     Bool,
@@ -397,6 +398,7 @@ METADATA_RECORDS: Final[Mapping[int, type[Any]]] = MappingProxyType(
             UnfenceBrokerRecord,
             RemoveTopicRecord,
             FeatureLevelRecord,
+            ClientQuotaRecord,
             ProducerIdsRecord,
             BrokerRegistrationChangeRecord,
             NoOpRecord,

@@ -1,4 +1,4 @@
-"""The state of the cluster according to its metadata records: topics, partitions, configs, levels.
+"""The state of the cluster according to its metadata records: topics, configs, levels, quotas.
 
 `ClusterImage` is the result of reading the metadata log from its beginning. `apply` takes one
 record at a time, in the order of the log, and does what Kafka's controller does with it
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from broker.metadata.acl_image import AclImage
 from broker.metadata.image_error import ImageError
+from broker.metadata.quota_image import QuotaImage
 from broker.metadata.records_io import UnknownRecord
 from broker.metadata.scram_image import ScramImage
 from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -34,6 +35,7 @@ from protocol.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from protocol.quota_records import ClientQuotaRecord
 from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 # ConfigResource.Type in Kafka; on disk: never renumber.
@@ -90,6 +92,7 @@ class ClusterImage:
         self.topics_by_id: dict[bytes, TopicInfo] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}  # "" holds the cluster-wide defaults
         self.other_configs: dict[tuple[int, str], dict[str, str]] = {}  # (type, name): kept, unused
+        self.quotas = QuotaImage()
         self.feature_levels: dict[str, int] = {}
         self.next_producer_id = 0
         self.acls = AclImage()
@@ -118,6 +121,7 @@ class ClusterImage:
         captured.broker_configs = {name: own.copy() for name, own in self.broker_configs.items()}
         captured.other_configs = {key: own.copy() for key, own in self.other_configs.items()}
         captured.acls = self.acls.capture()
+        captured.quotas = self.quotas.capture()
         captured.feature_levels = self.feature_levels.copy()
         captured.kept = self.kept[:]
         captured.scram = self.scram.capture()
@@ -230,6 +234,9 @@ class ClusterImage:
         else:
             configs[record.name] = record.value
 
+    def _apply_client_quota(self, record: ClientQuotaRecord) -> None:
+        self.quotas.apply(record)
+
     def _apply_feature_level(self, record: FeatureLevelRecord) -> None:
         if record.feature_level:
             self.feature_levels[record.name] = record.feature_level
@@ -293,6 +300,7 @@ _APPLY: Final[dict[type[Any], Any]] = {
     PartitionRecord: ClusterImage._apply_partition,  # noqa: SLF001
     PartitionChangeRecord: ClusterImage._apply_partition_change,  # noqa: SLF001
     ConfigRecord: ClusterImage._apply_config,  # noqa: SLF001
+    ClientQuotaRecord: ClusterImage._apply_client_quota,  # noqa: SLF001
     FeatureLevelRecord: ClusterImage._apply_feature_level,  # noqa: SLF001
     ProducerIdsRecord: ClusterImage._apply_producer_ids,  # noqa: SLF001
     AccessControlEntryRecord: ClusterImage._apply_acl,  # noqa: SLF001

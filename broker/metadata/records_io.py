@@ -34,6 +34,7 @@ from protocol.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from protocol.quota_records import ClientQuotaRecord
 from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from protocol.wire import message_spec
 
@@ -48,6 +49,7 @@ RECORDS: Final[dict[type[Any], int]] = {
     PartitionChangeRecord: 2,
     RemoveTopicRecord: 0,
     FeatureLevelRecord: 0,
+    ClientQuotaRecord: 0,
     ProducerIdsRecord: 0,
     AccessControlEntryRecord: 0,
     RemoveAccessControlEntryRecord: 0,

@@ -6,8 +6,8 @@
 
 Offsets count from 0, all batches have the epoch of the last record that the snapshot stands for
 (KIP-630; Kafka: RecordsSnapshotWriter, MetadataImage.write). First come the feature levels, then
-the records that have no meaning here, then topics with their partitions, configs, producer ids,
-ACLs, users.
+the records that have no meaning here, then topics with their partitions, configs, client quotas,
+producer ids, ACLs, users.
 
 Nothing is lost that only Kafka understands: records of types without a meaning here, and the
 registrations of brokers, are in the snapshot as they were in the log, and in their order. Only
@@ -58,6 +58,7 @@ def image_records(image: ClusterImage) -> list[Any]:
         found += _config_records(CONFIG_BROKER, name, configs)
     for (resource_type, name), configs in image.other_configs.items():
         found += _config_records(resource_type, name, configs)
+    found += image.quotas.records()
     if image.next_producer_id:
         found.append(ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id))
     found += image.acls.records()

@@ -161,6 +161,8 @@ def _leaf(field: MessageField) -> st.SearchStrategy[Any]:
             return st.binary(min_size=16, max_size=16)
         case "uint16":
             return st.integers(0, 2**16 - 1)
+        case "float64":
+            return st.floats(allow_nan=False)
     bits = INTEGER_BITS[field.wire]
     return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 

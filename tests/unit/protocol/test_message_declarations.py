@@ -44,6 +44,8 @@ SERVED = {
     "DeleteGroups": (42, 0, 2),
     "ElectLeaders": (43, 0, 2),
     "IncrementalAlterConfigs": (44, 0, 1),
+    "DescribeClientQuotas": (48, 0, 1),
+    "AlterClientQuotas": (49, 0, 1),
     "AlterPartitionReassignments": (45, 0, 1),
     "ListPartitionReassignments": (46, 0, 0),
     "OffsetDelete": (47, 0, 0),

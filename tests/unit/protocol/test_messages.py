@@ -26,6 +26,7 @@ from tests.unit.protocol import (
     golden_config_messages,
     golden_group_descriptions,
     golden_group_messages,
+    golden_quota_messages,
     golden_security_messages,
     golden_transaction_messages,
     golden_user_messages,
@@ -444,6 +445,7 @@ GOLDEN += golden_security_messages.GOLDEN
 GOLDEN += golden_group_descriptions.GOLDEN
 GOLDEN += golden_transaction_messages.GOLDEN
 GOLDEN += golden_user_messages.GOLDEN
+GOLDEN += golden_quota_messages.GOLDEN
 
 
 @pytest.mark.parametrize(("message", "version", "golden"), GOLDEN)

@@ -7,6 +7,7 @@ from protocol.kafka.codec import decode_message, encode_message
 from protocol.metadata_records import ControlRecordType
 from protocol.wire import message_spec
 from tests.support.message_fields import each_version, record_messages
+from tests.unit.protocol import test_quota_records
 
 NODE, TOPIC, DIRECTORY = (bytes([fill]) * 16 for fill in (1, 2, 5))
 
@@ -285,6 +286,7 @@ GOLDEN = [
         0,
         "145f5f7472616e73616374696f6e5f737461746500",
     ),
+    *((record, 0, golden) for record, golden in test_quota_records.GOLDEN),
 ]
 
 
@@ -314,6 +316,7 @@ def test_a_type_finds_its_class() -> None:
         8: "UnfenceBrokerRecord",
         9: "RemoveTopicRecord",
         12: "FeatureLevelRecord",
+        14: "ClientQuotaRecord",
         15: "ProducerIdsRecord",
         17: "BrokerRegistrationChangeRecord",
         18: "AccessControlEntryRecord",
