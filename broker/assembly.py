@@ -23,7 +23,6 @@ from broker.metadata_changes import MetadataChanges
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection import Connection
-from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
@@ -33,6 +32,7 @@ from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partition, Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.partitions.running_rounds import FLUSH_THREADS
+from broker.quota_assembly import limits_and_quotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter
@@ -110,6 +110,9 @@ def assemble(
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
+    limits, quotas = limits_and_quotas(
+        settings, opened.controller.image.quotas, topics, pool, clock, metrics
+    )
     configs.certificates = tls = _tls(config, pool, clock, metrics)
     topic_logs.open_all()
     _end_opening(logs, opened.metadata_log)
@@ -137,6 +140,8 @@ def assemble(
         make_groups=_coordinator,
         make_transactions=_make_transactions(topic_logs, partitions),
         configs=configs,
+        quotas=quotas,
+        limits=limits,
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
         tls=tls,
@@ -146,6 +151,7 @@ def assemble(
         node_id=node_id,
     )
     _authorize(services, changes)
+    quotas.load()
     _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
 
@@ -235,14 +241,6 @@ def _make_gate(services: Services) -> Callable[[Connection, FrameSource], FrameG
 
 def _network(services: Services) -> Network:
     config, metrics = services.config, services.metrics
-    limits = ConnectionLimits(
-        config.max_connections, config.max_connections_per_ip, config.connection_limits
-    )
-    services.configs.settings.listen(
-        lambda changed: limits.change(
-            changed.max_connections, changed.max_connections_per_ip, changed.connection_limits
-        )
-    )
     return Network(
         settings=ConnectionSettings(
             frame_bytes_max=config.socket_request_max_bytes,
@@ -251,7 +249,7 @@ def _network(services: Services) -> Network:
             frame_ms_max=config.barnabas_frame_deadline_ms,
             fetch_bytes_max=config.fetch_max_bytes,
         ),
-        limits=limits,
+        limits=services.limits,
         queue=RequestQueue(config.queued_max_requests, metrics),
         budget=ByteBudget(config.queued_max_request_bytes, metrics, "budget_full_waits"),
         answers=services.answers,

@@ -62,11 +62,16 @@ class Dispatcher:
 
     def dispatch(self, request: Request) -> None:
         """Handle one request; never raises."""
+        quotas = self._services.quotas.clients
         try:
             header = request.header
             api_key = header.api_key
             self._counts[api_key][header.api_version] += 1
+            if quotas is not None:
+                quotas.begin()
             result = self._handlers[api_key].handle(request, self._services)
+            if quotas is not None:
+                quotas.handled(request)
             if type(result) is CoroutineType:
                 self._spawn(request, result)
             else:
@@ -95,6 +100,8 @@ class Dispatcher:
             self._answer(request, result)
 
     def _answer(self, request: Request, response: Any) -> None:
+        if (quotas := self._services.quotas.clients) is not None:
+            response = quotas.answer(request, response)
         if response is None:
             request.connection.respond(request, ())
             return
@@ -136,6 +143,8 @@ class Dispatcher:
             self._fail(request, error)
 
     def _spawn(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:
+        if (quotas := self._services.quotas.clients) is not None:
+            coroutine = quotas.timed(request, coroutine)
         owners.spawn(Owner.REQUEST, self._finish(request, coroutine), among=self._tasks)
 
     async def _finish(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -12,12 +12,14 @@ from broker.metadata.controller import Controller
 from broker.metadata.producer_ids import ProducerIds
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
+from broker.network.connection_limits import ConnectionLimits
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
+from broker.quotas.recorded_quotas import RecordedQuotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
@@ -62,6 +64,8 @@ class Services:
     make_groups: Callable[[Services], Coordinator]
     make_transactions: Callable[[Services], TransactionCoordinator]
     configs: Configs
+    quotas: RecordedQuotas
+    limits: ConnectionLimits
     producer_ids: ProducerIds
     advertised: Advertised
     tls: TlsListeners | None  # None: no listener has TLS

@@ -29,7 +29,7 @@ from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
 from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
-from broker.metadata.topic_plans import Plan
+from broker.metadata.topic_plans import Charge, Plan
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.metadata_changes import MetadataChanges
 from broker.partitions.partition import Partitions
@@ -43,6 +43,9 @@ logger = logging.getLogger("barnabas.topics")
 TOPICS_PLANNED_HERE_MAX = 100
 TOPICS_PER_TURN = 32
 RECORDS_ENCODED_HERE_MAX = 200
+
+
+Planning = Callable[[Charge | None], Plan]
 
 
 class Topics:
@@ -109,11 +112,15 @@ class Topics:
 
     # -- Creating -----------------------------------------------------------------------------
 
-    def validate(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
+    def validate(
+        self, new_topics: Sequence[NewTopic], charge: Charge | None = None
+    ) -> dict[str, TopicInfo | TopicError]:
         """Return what `create` would return, and create nothing."""
-        return self._controller.planner.plan_topics(new_topics).results
+        return _charged(partial(self._controller.planner.plan_topics, new_topics), charge).results
 
-    async def create(self, new_topics: Sequence[NewTopic]) -> dict[str, TopicInfo | TopicError]:
+    async def create(
+        self, new_topics: Sequence[NewTopic], charge: Charge | None = None
+    ) -> dict[str, TopicInfo | TopicError]:
         """Create topics; return the outcome of each, in the order in which Kafka answers.
 
         Returns when the created topics are durable and can be produced to, and the existing ones
@@ -122,27 +129,35 @@ class Topics:
         """
         names = [topic.name for topic in new_topics]
         planned = partial(self._controller.planner.plan_topics, new_topics)
-        created = await self._record(planned, names)
+        created = await self._record(planned, charge, names)
         await self._bring_online(created.results, created.end_offset, "created topic %s with %d")
         return created.results
 
-    def validate_growth(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
+    def validate_growth(
+        self, asked: Sequence[MorePartitions], charge: Charge | None = None
+    ) -> dict[str, TopicInfo | TopicError]:
         """Return what `grow` would return, and change nothing."""
-        return self._controller.planner.plan_partitions(asked).results
+        return _charged(partial(self._controller.planner.plan_partitions, asked), charge).results
 
-    async def grow(self, asked: Sequence[MorePartitions]) -> dict[str, TopicInfo | TopicError]:
+    async def grow(
+        self, asked: Sequence[MorePartitions], charge: Charge | None = None
+    ) -> dict[str, TopicInfo | TopicError]:
         """Add partitions to topics; return the outcome of each.
 
         Returns when the added partitions are durable and can be produced to. Raises as `create`
         does.
         """
         planned = partial(self._controller.planner.plan_partitions, asked)
-        grown = await self._record(planned, (), len(asked))
+        grown = await self._record(planned, charge, (), len(asked))
         await self._bring_online(grown.results, grown.end_offset, "topic %s has %d")
         return grown.results
 
     async def _record(
-        self, planned: Callable[[], Plan], new_names: Collection[str], grown_count: int = 0
+        self,
+        planned: Planning,
+        charge: Charge | None,
+        new_names: Collection[str],
+        grown_count: int = 0,
     ) -> Created:
         """Plan and record; threads plan many topics, and encode many records.
 
@@ -155,7 +170,14 @@ class Topics:
                 if any(self._undecided_of(new_names)):
                     continue  # begun while this waited for the lock
                 many = len(new_names) + grown_count > TOPICS_PLANNED_HERE_MAX
-                plan = await self._pool.run(planned) if many else planned()
+                if many:
+                    if charge is not None:
+                        charge.begin()
+                    plan = await self._pool.run(partial(planned, charge))
+                    if charge is not None:
+                        charge.settle()
+                else:
+                    plan = _charged(planned, charge)
                 now_ms = self._clock.now_ms()
                 batch = None
                 if len(plan.records) > RECORDS_ENCODED_HERE_MAX:
@@ -246,15 +268,27 @@ class Topics:
         await self._changes.carry_through(self._changes.durable(block.end_offset))
         return range(block.start, block.start + block.count)
 
-    async def record(self, records: Sequence[Any], batch: bytearray | None = None) -> None:
+    async def record(
+        self,
+        records: Sequence[Any],
+        batch: bytearray | None = None,
+        apply: Callable[[], None] | None = None,
+    ) -> None:
         """Write `records` to the metadata log, and return when they are durable.
 
-        They are written and applied before this first waits. `batch` is what `encode_batch` made of
-        them. For changes that concern the image alone: no log is made, opened or dropped. Raises
-        LogFailed, or TopicError if the metadata log cannot be made durable.
+        They are written and applied to the image before this first waits. `batch` is what
+        `encode_batch` made of them. `apply` is called when they are durable, even if the client
+        waits no longer. For changes that concern the image alone: no log is made, opened or
+        dropped. Raises LogFailed, or TopicError if the metadata log cannot be made durable.
         """
         end_offset = self._controller.metadata_log.append(records, self._clock.now_ms(), batch)
-        await self._changes.carry_through(self._changes.durable(end_offset))
+
+        async def apply_when_durable() -> None:
+            await self._changes.durable(end_offset)
+            if apply is not None:
+                apply()
+
+        await self._changes.carry_through(apply_when_durable())
 
     async def _durable(self, end_offset: int, lives: Iterable[TopicLife]) -> None:
         """Wait until the records of `lives` are durable. Raises TopicError: they are undecided."""
@@ -275,6 +309,16 @@ class Topics:
             if number not in life.opened or self.by_id(life.topic.topic_id) is None:
                 self._partitions.set_offline(life.topic.name, number, LogFailed(with_name, reason))
         logger.error("topic %s: %s", life.topic.name, reason)
+
+
+def _charged(planned: Planning, charge: Charge | None) -> Plan:
+    """Plan now, and count the plan against a quota."""
+    if charge is not None:
+        charge.begin()
+    plan = planned(charge)
+    if charge is not None:
+        charge.settle()
+    return plan
 
 
 def _partitions(count: int) -> str:

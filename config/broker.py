@@ -82,6 +82,11 @@ class BrokerConfig(SaslKeys):
         """The one directory that holds everything."""
         return self.log_dirs[0]
 
+    def of_listeners(self, key: str) -> dict[str, int]:
+        """Return the number that each listener has for itself as a key, if it has one."""
+        found = {name: values.get(key) for name, values in self.listener_values.items()}
+        return {name: value for name, value in found.items() if isinstance(value, int)}
+
     def _check_directory(self) -> None:
         if len(self.log_dirs) != 1 or not self.log_dirs[0]:
             raise ConfigError(

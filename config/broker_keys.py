@@ -216,7 +216,8 @@ class BrokerKeys:
         Kind.INT,
         check=at_least(1),  # Kafka accepts 0, and then no client can connect to undo it
         update=CLUSTER_WIDE,
-        doc="How many connections may be open. Further ones are closed at once.",
+        doc="How many connections may be open. Further ones are closed at once. A listener may"
+        " have a limit of its own beside that.",
     )
     max_connections_per_ip: int = key(
         "max.connections.per.ip",

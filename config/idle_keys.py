@@ -58,8 +58,6 @@ controller.quorum.fetch.timeout.ms int fixed 2000
 controller.quorum.request.timeout.ms int fixed 2000
 controller.quorum.retry.backoff.ms int fixed 20
 controller.quorum.voters list fixed
-controller.quota.window.num int fixed 11
-controller.quota.window.size.seconds int fixed 1
 controller.socket.timeout.ms int fixed 30000
 cordoned.log.dirs list fixed
 create.topic.policy.class.name class fixed null
@@ -123,7 +121,6 @@ kafka.metrics.reporters list fixed
 leader.imbalance.check.interval.seconds long fixed 300
 log.cleaner.io.buffer.size int dynamic 524288
 log.dir.failure.timeout.ms long fixed 30000
-max.connection.creation.rate int dynamic 2147483647
 max.incremental.fetch.session.cache.slots int fixed 1000
 max.request.partition.size.limit int fixed 2000
 metadata.log.dir string fixed null
@@ -139,8 +136,6 @@ num.replica.fetchers int dynamic 1
 offsets.topic.replication.factor short fixed 3
 principal.builder.class class fixed ~common.security.authenticator.DefaultKafkaPrincipalBuilder
 producer.purgatory.purge.interval.requests int fixed 1000
-quota.window.num int fixed 11
-quota.window.size.seconds int fixed 1
 remote.fetch.max.wait.ms int dynamic 500
 remote.list.offsets.request.timeout.ms long dynamic 30000
 remote.log.index.file.cache.total.size.bytes long dynamic 1073741824

@@ -1,7 +1,8 @@
 """Keys of one listener: `listener.name.<name in lower case>.<key>` beats the plain key.
 
-The keys that may stand behind such a prefix are those of TLS (config/ssl_keys.py) and of SASL
-(config/sasl_keys.py). Some of SASL's may stand behind a mechanism's name there:
+The keys that may stand behind such a prefix are those of TLS (config/ssl_keys.py), of SASL
+(config/sasl_keys.py), and the limits of connections, which hold for the listener beside those of
+the broker. Some of SASL's may stand behind a mechanism's name there:
 `listener.name.<name>.<mechanism in lower case>.<key>`. Kafka reads a name up to the first dot, so a
 listener whose own name has a dot has no keys of its own.
 """
@@ -26,6 +27,7 @@ _BEHIND_A_PREFIX = (
     "barnabas.sasl.",
 )
 _BEHIND_A_MECHANISM = ("sasl.jaas.config", "connections.max.reauth.ms")
+LIMITS = ("max.connections", "max.connection.creation.rate")
 
 
 class ListenerKey(NamedTuple):
@@ -47,7 +49,7 @@ def listener_keys() -> dict[str, Key]:
     return {
         name: described
         for name, described in keys_of(SaslKeys).items()
-        if name.startswith(_BEHIND_A_PREFIX)
+        if name.startswith(_BEHIND_A_PREFIX) or name in LIMITS
     }
 
 

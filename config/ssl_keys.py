@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from config.checks import one_of, some_of
-from config.http_keys import HttpKeys
 from config.keys import Importance, Update, key
+from config.quota_keys import QuotaKeys
 from config.values import Kind
 
 LOW = Importance.LOW
@@ -24,7 +24,7 @@ TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class SslKeys(HttpKeys):
+class SslKeys(QuotaKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.

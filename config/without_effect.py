@@ -222,12 +222,8 @@ TLS_OF_JAVA = _group(
 )
 
 QUOTAS = _group(
-    "quotas are not served by this version",
-    """
-    client.quota.callback.class controller.quota.window.num
-    controller.quota.window.size.seconds max.connection.creation.rate quota.window.num
-    quota.window.size.seconds
-    """,
+    "quotas are those that are recorded, and no class decides on them",
+    "client.quota.callback.class",
 )
 
 JAVA = _group(

@@ -25,7 +25,7 @@ from broker.metadata.topic_rules import TopicError, check_name
 from config.broker import BrokerConfig
 from config.broker_names import BrokerName, broker_name
 from config.errors import ConfigError
-from config.listener_keys import LISTENER_PREFIX
+from config.listener_keys import LIMITS, LISTENER_PREFIX, split_prefix
 from config.load import Loaded
 from config.resources import ResourceConfigError, check_client_metrics, check_group
 from config.tls_settings import TlsSettings
@@ -243,11 +243,13 @@ def _check_broker(resource: Resource, change: Change, state: State) -> None:
 
 
 def _is_fixed(resource: Resource, name: str) -> bool:
-    """Whether a key cannot change at run time; one listener's only for one broker, as in Kafka."""
+    """Whether a key is fixed; TLS of a listener changes for one broker only, as in Kafka."""
     known = broker_name(name)
     if not name.startswith(LISTENER_PREFIX):
         return known is not None and not known.is_dynamic
-    return known is None or not known.is_dynamic or not resource.name
+    parts = split_prefix(name)
+    is_limit = parts is not None and parts.key in LIMITS
+    return known is None or not known.is_dynamic or not (resource.name or is_limit)
 
 
 def _check_broker_whole(resource: Resource, change: Change, state: State) -> None:

@@ -115,6 +115,8 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1),
     Handler(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
     Handler(ApiKey.OFFSET_DELETE, 0, 0),
+    Handler(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+    Handler(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
     Handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0),
     Handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0),
     Handler(ApiKey.DESCRIBE_QUORUM, 0, 2),

@@ -11,8 +11,8 @@ Behaviour
 - `validate_only` checks and creates nothing. `timeout_ms` is ignored: the wait for the disk has a
   bound of its own.
 
-Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED (never answered: there are no
-quotas).
+Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED, where older versions throttle
+the client after the change (KIP-599).
 """
 
 from __future__ import annotations
@@ -29,15 +29,20 @@ from protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 
+STRICT_QUOTA_VERSION = 3
+
 
 async def handle(request: Request, services: Services) -> CreatePartitionsResponse:
     """Add partitions to each topic; each has an outcome of its own."""
     body: CreatePartitionsRequest = request.body
     asked = [_asked(topic) for topic in body.topics if topic.name != TRANSACTION_TOPIC]
+    quota = None
+    if (quotas := services.quotas.clients) is not None:
+        quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     if body.validate_only:
-        outcomes = services.topics.validate_growth(asked)
+        outcomes = services.topics.validate_growth(asked, quota)
     else:
-        outcomes = await services.topics.grow(asked)
+        outcomes = await services.topics.grow(asked, quota)
     results = [
         CreatePartitionsTopicResult(
             name=topic.name,
@@ -51,9 +56,10 @@ async def handle(request: Request, services: Services) -> CreatePartitionsRespon
         result = CreatePartitionsTopicResult(name=name)
         if isinstance(outcome, TopicError):
             result.error_code = outcome.code
-            result.error_message = outcome.message
+            result.error_message = outcome.message or None
         results.append(result)
-    return CreatePartitionsResponse(results=results)
+    throttle_ms = 0 if quota is None else quota.throttle_ms()
+    return CreatePartitionsResponse(throttle_time_ms=throttle_ms, results=results)
 
 
 def _asked(topic: CreatePartitionsTopic) -> MorePartitions:

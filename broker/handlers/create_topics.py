@@ -11,7 +11,8 @@ Behaviour
 - `validate_only` checks and creates nothing.
 
 Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6
-THROTTLING_QUOTA_EXCEEDED (never answered: there are no quotas), 7 topic ids.
+THROTTLING_QUOTA_EXCEEDED, where older versions throttle the client after the change (KIP-599), 7
+topic ids.
 """
 
 from __future__ import annotations
@@ -33,29 +34,36 @@ from protocol.messages.create_topics import (
 )
 
 CONFIGS_VERSION = 5
+STRICT_QUOTA_VERSION = 6
 
 
 async def handle(request: Request, services: Services) -> Steps:
     """Create each topic; each has an outcome of its own."""
     body: CreateTopicsRequest = request.body
     wanted = [_new_topic(topic) for topic in body.topics]
+    quota = None
+    if (quotas := services.quotas.clients) is not None:
+        quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     if body.validate_only:
-        outcomes = services.topics.validate(wanted)
+        outcomes = services.topics.validate(wanted, quota)
     else:
-        outcomes = await services.topics.create(wanted)
-    return _answered(request, services, outcomes)
+        outcomes = await services.topics.create(wanted, quota)
+    return _answered(request, services, outcomes, 0 if quota is None else quota.throttle_ms())
 
 
 def _answered(
-    request: Request, services: Services, outcomes: Mapping[str, TopicInfo | TopicError]
+    request: Request,
+    services: Services,
+    outcomes: Mapping[str, TopicInfo | TopicError],
+    throttle_ms: int,
 ) -> Steps:
     with_configs = request.header.api_version >= CONFIGS_VERSION
-    response = CreateTopicsResponse()
+    response = CreateTopicsResponse(throttle_time_ms=throttle_ms)
     for name, outcome in outcomes.items():
         result = CreatableTopicResult(name=name, error_message=None)
         if isinstance(outcome, TopicError):
             result.error_code = outcome.code
-            result.error_message = outcome.message
+            result.error_message = outcome.message or None
         else:
             _describe(services, result, outcome, with_configs=with_configs)
         response.topics.append(result)

@@ -10,7 +10,9 @@ Behaviour
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED for each (INVALID_REQUEST before version 3).
 - Answers are in the order of the request. Kafka shuffles them, so clients rely on no order.
 
-Version notes: 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, 6 topic ids (KIP-516).
+Version notes: 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, and
+THROTTLING_QUOTA_EXCEEDED where older versions throttle the client after the change (KIP-599), 6
+topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections import Counter
 
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import TRANSACTION_TOPIC, TopicError
+from broker.quotas.mutations import MutationQuota
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -35,6 +38,7 @@ from storage.errors import StorageError
 BY_ID_VERSION = 6
 TOGETHER = 32  # topics deleted at a time, which bounds the work of one turn of the loop
 DISABLED_CODE_VERSION = 3
+STRICT_QUOTA_VERSION = 5
 
 
 async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
@@ -47,26 +51,33 @@ async def handle(request: Request, services: Services) -> DeleteTopicsResponse:
             ErrorCode.TOPIC_DELETION_DISABLED if disabled else ErrorCode.INVALID_REQUEST,
         )
     judged = _judged(services, wanted)
+    quota = None
+    if (quotas := services.quotas.clients) is not None:
+        quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     results: list[DeletableTopicResult] = []
     for start in range(0, len(judged), TOGETHER):  # one fsync for all of them
-        some = (_result(services, *one) for one in judged[start : start + TOGETHER])
+        some = (_result(services, *one, quota) for one in judged[start : start + TOGETHER])
         results += await asyncio.gather(*some)
-    return DeleteTopicsResponse(responses=results)
+    throttle_ms = 0 if quota is None else quota.throttle_ms()
+    return DeleteTopicsResponse(throttle_time_ms=throttle_ms, responses=results)
 
 
 async def _result(
-    services: Services, topic: DeleteTopicState, refusal: TopicError | None
+    services: Services,
+    topic: DeleteTopicState,
+    refusal: TopicError | None,
+    quota: MutationQuota | None,
 ) -> DeletableTopicResult:
     try:
         if refusal is not None:
             raise refusal
-        return await _delete(services, topic)
+        return await _delete(services, topic, quota)
     except (StorageError, TopicError) as error:
         return DeletableTopicResult(
             name=topic.name,
             topic_id=topic.topic_id,
             error_code=error_code_of(error),
-            error_message=str(error),
+            error_message=str(error) or None,
         )
 
 
@@ -108,7 +119,9 @@ def _judged(
     return judged
 
 
-async def _delete(services: Services, wanted: DeleteTopicState) -> DeletableTopicResult:
+async def _delete(
+    services: Services, wanted: DeleteTopicState, quota: MutationQuota | None
+) -> DeletableTopicResult:
     if wanted.name is None:
         known = services.topics.by_id(wanted.topic_id)
         code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -122,6 +135,10 @@ async def _delete(services: Services, wanted: DeleteTopicState) -> DeletableTopi
             ErrorCode.INVALID_REQUEST,
             f"{TRANSACTION_TOPIC} is not deleted: it alone says how transactions have ended.",
         )
+    if quota is not None:
+        quota.begin()
+        quota.charge(len(known.partitions))
+        quota.settle()
     await services.topics.delete(known.name)
     return DeletableTopicResult(name=known.name, topic_id=known.topic_id)
 

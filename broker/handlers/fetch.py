@@ -70,10 +70,13 @@ def handle(request: Request, services: Services) -> FetchResponse | Steps | Pend
         response.error_code = ErrorCode.NONE  # only the partitions are in error
         return response
     topics = _resolved_topics(request, services)
+    bytes_max = services.config.fetch_max_bytes
+    if (quotas := services.quotas.clients) is not None:
+        bytes_max = quotas.fetch_bytes_max(request, bytes_max)
     reading = FetchReading(
         request,
         topics,
-        services.config.fetch_max_bytes,
+        bytes_max,
         services.answers,
         services.pool,
         services.metrics,

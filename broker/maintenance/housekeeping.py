@@ -4,6 +4,7 @@
 |---|---|---|
 | deadlines | 100 ms | answers commits and queued appends that are late, finds stuck fsyncs |
 | connections | 1 s | ends idle connections, and those whose frame is incomplete at its deadline |
+| quotas | 1 s | forgets what clients used so long ago that it counts no more |
 | pages | 1 s | releases mapped pages that were sent |
 | checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` has passed |
@@ -107,6 +108,7 @@ class Housekeeping:
         for seconds, duty in (
             (DEADLINE_TICK_SECONDS, self._deadlines),
             (TICK_SECONDS, self._connections),
+            (TICK_SECONDS, self._quotas),
             (TICK_SECONDS, self._pages),
         ):
             self._begin(seconds, seconds, duty)
@@ -187,6 +189,12 @@ class Housekeeping:
     async def _connections(self) -> None:
         for processor in self._processors:
             processor.sweep()
+
+    async def _quotas(self) -> None:
+        if (rates := self._services.limits.rates) is not None:
+            rates.expire()
+        if (quotas := self._services.quotas.clients) is not None:
+            quotas.expire()
 
     async def _pages(self) -> None:
         self._services.logs.home.files.sweep()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from broker.metadata.growth import MorePartitions, added_replicas
 from broker.metadata.image import CONFIG_TOPIC, ClusterImage, PartitionInfo, TopicInfo
@@ -40,6 +40,19 @@ class Plan(NamedTuple):
     added: Mapping[str, Sequence[PartitionInfo]] | None = None  # to topics that exist
 
 
+class Charge(Protocol):
+    """What counts the partitions of a request against a quota of its client."""
+
+    def begin(self) -> None:
+        """Note what is left. Called on the loop, while no other request is planned."""
+
+    def charge(self, partition_count: int) -> None:
+        """Count a change that could be made. Raises TopicError if it must not be."""
+
+    def settle(self) -> None:
+        """Keep what was counted."""
+
+
 class TopicPlanner:
     """Plans for the topics of `image`."""
 
@@ -62,7 +75,7 @@ class TopicPlanner:
         self._random_bytes = random_bytes
         self._is_blocked = is_blocked
 
-    def plan_topics(self, topics: Sequence[NewTopic]) -> Plan:
+    def plan_topics(self, topics: Sequence[NewTopic], charge: Charge | None = None) -> Plan:
         """Check new topics, each by itself, and change nothing.
 
         A topic that cannot be created has a TopicError in the results and blocks no other,
@@ -77,6 +90,8 @@ class TopicPlanner:
             for topic in single:
                 try:
                     info, new_records = self._plan(topic)
+                    if charge is not None:
+                        charge.charge(len(info.partitions))
                 except TopicError as error:
                     results[topic.name] = error
                 else:
@@ -128,7 +143,9 @@ class TopicPlanner:
             for number, nodes in enumerate(replicas, first)
         ]
 
-    def plan_partitions(self, topics: Sequence[MorePartitions]) -> Plan:
+    def plan_partitions(
+        self, topics: Sequence[MorePartitions], charge: Charge | None = None
+    ) -> Plan:
         """Check which partitions can be added to topics, and change nothing.
 
         A topic that cannot grow has a TopicError in the results and hinders no other.
@@ -151,6 +168,8 @@ class TopicPlanner:
             try:
                 added = added_replicas(topic, asked, self._placement, record_count=len(records))
                 self._check_free(topic.name)
+                if charge is not None:
+                    charge.charge(len(added))
             except TopicError as error:
                 results[asked.name] = error
                 continue

@@ -5,7 +5,8 @@ Connections of a listener with TLS go through their handshake first (`broker.net
 Resources. When the machine has no descriptors or memory left for sockets (`CAPACITY_ERRNOS`), the
 acceptor pauses for `REST_SECONDS` and tries again; existing connections are not affected. A
 connection above `max.connections` or `max.connections.per.ip` is closed as soon as it is accepted,
-and counted.
+and counted. Above the rate of new connections the acceptor waits, and above that of its address a
+connection is closed late (`broker.network.connection_rates`).
 
 Errors. A peer that disconnects before it is accepted is ignored. Any other error of accept ends the
 broker, since it would no longer listen.
@@ -21,6 +22,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from broker.network.connection_limits import ConnectionLimits
+from broker.network.connection_rates import ConnectionRates
+from broker.network.held_sockets import HeldSockets
 from broker.network.processor import Processor
 from broker.runtime import owners
 from broker.runtime.clock import Clock
@@ -70,9 +73,16 @@ class Acceptor:
         self._next = 0
         self._handshakes = handshakes
         self._refusals = RateLimiter(clock, per_second_max=5)
+        self._held = HeldSockets()  # above the rate of their address
 
     async def run(self) -> None:
         """Accept until cancelled."""
+        try:
+            await self._accept()
+        finally:
+            self._held.close_all()
+
+    async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -94,7 +104,11 @@ class Acceptor:
                 sock.close()
 
     async def _place(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        refusal = self._limits.admit(address[0])
+        if self._limits.rates is not None and await self._is_held(
+            self._limits.rates, sock, address
+        ):
+            return
+        refusal = self._limits.admit(address[0], self.listener.name)
         if refusal is not None:
             self._metrics.connections_refused += 1
             if self._refusals.allow() is not None:
@@ -105,7 +119,7 @@ class Acceptor:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             local = sock.getsockname()
         except OSError:  # reset by the peer meanwhile
-            self._limits.leave(address[0])
+            self._limits.leave(address[0], self.listener.name)
             sock.close()
             return
         info = ConnectionInfo(self.listener, self._dialect, local[:2], address[:2])
@@ -117,6 +131,23 @@ class Acceptor:
             await processor.adopt(sock, info)
         else:
             await self._handshakes.admit(sock, info, processor)
+
+    async def _is_held(
+        self, rates: ConnectionRates, sock: socket.socket, address: tuple[str, int]
+    ) -> bool:
+        """Wait until the rate allows a connection; hold it if that of its address does not."""
+        if wait_ms := rates.wait_ms(self.listener.name):
+            self._metrics.connections_throttled += 1
+            try:
+                await asyncio.sleep(wait_ms / 1000)
+            except asyncio.CancelledError:
+                sock.close()
+                raise
+        held_ms = rates.refusal_ms(address[0])
+        if held_ms:
+            self._metrics.connections_throttled += 1
+            self._held.hold(sock, held_ms)
+        return bool(held_ms)
 
 
 def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) -> socket.socket:

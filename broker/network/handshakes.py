@@ -201,7 +201,7 @@ class Handshakes:
             connection.reading.holds |= Hold.CLOSING
             connection.connection_lost(None)
             return
-        self._limits.leave(arrival.info.peer_host)
+        self._limits.leave(arrival.info.peer_host, arrival.info.listener.name)
         arrival.sock.close()
 
     def _seconds_left(self, arrival: Arrival) -> float:

@@ -134,8 +134,9 @@ class Processor:
         if connection in self.connections:
             del self.connections[connection]
             self.metrics.connections_now -= 1
-            self._limits.leave(connection.info.peer_host)
-            self.metrics.traffic.listener(connection.info.listener.name).closed += 1
+            info = connection.info
+            self._limits.leave(info.peer_host, info.listener.name)
+            self.metrics.traffic.listener(info.listener.name).closed += 1
 
     def ready(self, connection: Connection) -> None:
         """Note that `connection` has whole frames."""
@@ -277,6 +278,8 @@ class Processor:
                 )
             elif connection.gate is not None and connection.gate.is_closed:
                 connection.gate.login.end_if_silent(now_ns)
+            elif reading.holds & Hold.THROTTLED:
+                connection.last_active_ns = now_ns  # it waits for us
             elif connection.last_active_ns < active_before_ns and settings.idle_ms_max > 0:
                 self.metrics.connections_closed_idle += 1
                 connection.abort(f"idle for {settings.idle_ms_max} ms")
@@ -316,6 +319,8 @@ class Processor:
             if full:
                 if not connection.reader.begun:
                     connection.reading.hold(Hold.BUDGET)
+                else:  # a throttled one would hold its part of a frame for as long
+                    connection.release(Hold.THROTTLED)
             else:
                 connection.release(Hold.BUDGET)
 

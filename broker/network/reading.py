@@ -36,10 +36,11 @@ class Hold:
     DECODING: Final = 128  # a thread decodes the first frame
     LOGIN: Final = 256  # a login is being checked, or its failure is delayed
     ONE_FRAME: Final = 512  # a client that is not logged in sends one frame at a time
+    THROTTLED: Final = 1024  # over a quota
 
 
 # These stop reading, but waiting frames are still submitted.
-_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED | Hold.ONE_FRAME
+_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED | Hold.ONE_FRAME | Hold.THROTTLED
 
 
 class Reading:

@@ -51,6 +51,10 @@ class Metrics:
     queue_full_waits: int = 0  # queued.max.requests
     connection_full_waits: int = 0  # barnabas.requests.per.connection.max
     budget_full_waits: int = 0  # queued.max.request.bytes
+    requests_throttled: int = 0  # over a quota
+    connections_throttled: int = 0  # over a rate of new connections
+    quota_sensors_now: int = 0
+    quota_sensors_displaced: int = 0  # by those of other clients: there were too many
     answers_full_waits: int = 0  # barnabas.answer.bytes.max, or a connection's share of it
     appends_queued: int = 0  # barnabas.unflushed.bytes.max, or a slow flush
     appends_queued_now: int = 0

@@ -44,6 +44,7 @@ class Owner(Enum):
     WORKER = "the connection of the request"
     REQUEST = "the request"
     ANSWERS = "the connection of the answers"
+    THROTTLING = "the throttled connection"
     PARKED_FETCH = "the parked fetch"
     FETCH_READ = "the fetch"
     TIMESTAMP_LOOKUP = "the request that looked up a timestamp"

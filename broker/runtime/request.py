@@ -66,6 +66,10 @@ class Responder(Protocol):
         """Close the connection at once for what its client sent, and count that."""
         ...
 
+    def throttle(self, throttle_ms: int) -> None:
+        """Read nothing more of this client for so long: it is over a quota."""
+        ...
+
 
 class Request:
     """A decoded request and its place in its connection's order."""
@@ -81,8 +85,11 @@ class Request:
         "header",
         "info",
         "on_abandon",
+        "spent_ns",
         "timing",
     )
+
+    spent_ns: int  # in its handler, while quotas are set; not there otherwise
 
     def __init__(
         self,

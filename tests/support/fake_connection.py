@@ -35,6 +35,7 @@ class FakeConnection:
         self.sent: list[Sequence[Buffer]] = []
         self.aborted: list[str] = []
         self.refused: list[str] = []
+        self.throttled: list[int] = []  # ms
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         request.buffers = buffers
@@ -45,6 +46,9 @@ class FakeConnection:
 
     def refuse(self, error: Exception) -> None:
         self.refused.append(str(error))
+
+    def throttle(self, throttle_ms: int) -> None:
+        self.throttled.append(throttle_ms)
 
     def request(self, body: Any, *, api_key: int = 0, version: int = 0, number: int = 1) -> Request:
         header = RequestHeader(api_key, version, number, "test")

@@ -25,7 +25,10 @@ KEY = int(HANDLERS[0].api_key)
 
 def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
     config = SimpleNamespace(barnabas_read_only=False)
-    services: Any = SimpleNamespace(metrics=Metrics(), clock=ManualClock(), config=config)
+    quotas = SimpleNamespace(clients=None)
+    services: Any = SimpleNamespace(
+        metrics=Metrics(), clock=ManualClock(), config=config, quotas=quotas
+    )
     made = Dispatcher(services)
     handlers: dict[int, Any] = {
         KEY: SimpleNamespace(

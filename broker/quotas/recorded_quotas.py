@@ -1,0 +1,151 @@
+"""The quotas that are recorded, changed while the broker runs and in use (KIP-546).
+
+    checked ── appended ── durable ── in use ── answered
+                              start ── loaded ── in use
+
+A thread checks what may take long: many changes, or host names, which it resolves. Changes take
+turns, so that each is checked against what those before it have made. `clients` is None while no
+user and no client id has a quota: then requests are not counted at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.metadata.quota_image import IP, QuotaEntity, QuotaImage
+from broker.metadata.topic_rules import TopicError, check_record_total
+from broker.quotas.alterations import (
+    Alteration,
+    Planned,
+    literal_address,
+    plan,
+)
+from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.owners import Owner
+from protocol.quota_records import ClientQuotaRecord
+
+if TYPE_CHECKING:
+    from broker.quotas.client_quotas import ClientQuotas
+
+PLANNED_HERE_MAX: Final = 100  # changes; a thread plans more of them
+
+
+class AddressRates(Protocol):
+    """The rates of new connections, as the quotas set them."""
+
+    def set_address_rate(self, address: str | None, rate: float | None) -> None:
+        """Set the rate of an address, or with None of all others; a rate of None removes it."""
+        ...
+
+
+Record = Callable[[Sequence[ClientQuotaRecord], Callable[[], None]], Awaitable[None]]
+
+
+class RecordedQuotas:
+    """Changes quotas, and gives them to those who enforce them."""
+
+    def __init__(
+        self,
+        image: QuotaImage,
+        record: Record,
+        rates: AddressRates,
+        pool: BlockingPool,
+        address_of: Callable[[str], str | None],
+        make_clients: Callable[[], ClientQuotas],
+    ) -> None:
+        """`record` writes records, and calls a function when they are durable.
+
+        `address_of` resolves a host name, and may wait for that.
+        """
+        self.clients: ClientQuotas | None = None
+        self._image = image
+        self._record = record
+        self._rates = rates
+        self._pool = pool
+        self._address_of = address_of
+        self._make_clients = make_clients
+        self._made: ClientQuotas | None = None
+        self._addresses: dict[str, str] = {}  # of host names that have quotas
+        self._changing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Use the recorded quotas. The addresses of host names follow when they are resolved."""
+        names = {name for entity in self._image.entities for name in _host_names(entity)}
+        records = tuple(self._image.records())
+        self._use(records)
+        if names:
+            found: dict[str, str] = {}
+
+            def resolve() -> None:
+                found.update(self._resolved(names))
+
+            def resolved(_: BaseException | None) -> None:
+                self._addresses.update(found)
+                self._use([one for one in self._image.records() if _names_host(one)])
+
+            self._pool.submit(Owner.TOPIC_CHANGE, resolve, resolved)
+
+    async def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool
+    ) -> Mapping[QuotaEntity, TopicError | None]:
+        """Change quotas; return the outcome of each entity, None if it was changed.
+
+        Returns when the changes are durable and in use. Raises LogFailed, or TopicError if there
+        are too many changes or the metadata log cannot be made durable.
+        """
+        check_record_total(sum(len(values) for _, values in alterations))
+        names = {name for entity, _ in alterations for name in _host_names(entity)}
+        async with self._changing:
+            addresses: dict[str, str] = {}
+            if names or sum(1 + len(values) for _, values in alterations) > PLANNED_HERE_MAX:
+                planned = await self._pool.run(partial(self._plan, alterations, names, addresses))
+            else:
+                planned = plan(alterations, self._image, addresses.get)
+            if planned.records and not validate_only:
+                self._addresses.update(addresses)
+                await self._record(planned.records, partial(self._use, planned.records))
+        return planned.outcomes
+
+    def _plan(
+        self, alterations: Sequence[Alteration], names: set[str], addresses: dict[str, str]
+    ) -> Planned:
+        addresses.update(self._resolved(names))
+        return plan(alterations, self._image, addresses.get)
+
+    def _resolved(self, names: set[str]) -> dict[str, str]:
+        found = ((name, self._address_of(name)) for name in sorted(names))
+        return {name: address for name, address in found if address is not None}
+
+    def _use(self, records: Sequence[ClientQuotaRecord]) -> None:
+        for record in records:
+            if record.entity and record.entity[0].entity_type == IP:
+                self._use_rate(record)
+                continue
+            if self._made is None:
+                self._made = self._make_clients()
+            self._made.apply(record)
+        is_any = self._made is not None and self._made.is_any
+        self.clients = self._made if is_any else None
+
+    def _use_rate(self, record: ClientQuotaRecord) -> None:
+        name = record.entity[0].entity_name
+        address = name
+        if name is not None:
+            address = literal_address(name) or self._addresses.get(name)
+            if address is None:
+                return  # not resolved yet, or not at all
+        self._rates.set_address_rate(address, None if record.remove else record.value)
+
+
+def _host_names(entity: QuotaEntity) -> list[str]:
+    return [name for kind, name in entity if kind == IP and name and literal_address(name) is None]
+
+
+def _names_host(record: ClientQuotaRecord) -> bool:
+    return any(
+        one.entity_type == IP and one.entity_name and literal_address(one.entity_name) is None
+        for one in record.entity
+    )

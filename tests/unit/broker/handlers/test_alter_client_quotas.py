@@ -1,0 +1,71 @@
+"""AlterClientQuotas in both versions: outcomes for each entity, in effect with the answer."""
+
+import pytest
+
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.support.broker_rig import Rig
+from tests.support.rig_client import ask
+
+
+def entity(**names: str | None) -> list[AlteredQuotaEntity]:
+    return [
+        AlteredQuotaEntity(entity_type=kind.replace("_", "-"), entity_name=name)
+        for kind, name in names.items()
+    ]
+
+
+def change(key: str, value: float | None, **names: str | None) -> QuotaAlteration:
+    operation = QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+    return QuotaAlteration(entity=entity(**names), ops=[operation])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_each_entity_has_an_outcome(rig: Rig, version: int) -> None:
+    wanted = [
+        change("producer_byte_rate", 5.0, user="a", client_id=None),
+        change("nope", 5.0, user="b"),
+        change("producer_byte_rate", None, user="c"),
+    ]
+    answer = await ask(rig, AlterClientQuotasRequest(entries=wanted), version)
+    assert [(one.error_code, one.error_message) for one in answer.entries] == [
+        (0, None),
+        (42, "Invalid configuration key nope"),
+        (0, None),
+    ]
+    assert answer.entries[1].entity == entity(user="b")
+    assert rig.services.controller.image.quotas.entities == {
+        (("client-id", None), ("user", "a")): {"producer_byte_rate": 5.0}
+    }
+
+
+async def test_the_quota_of_changes_to_topics_is_in_effect(rig: Rig) -> None:
+    limit = change("controller_mutation_rate", 1.0, user="ANONYMOUS")
+    await ask(rig, AlterClientQuotasRequest(entries=[limit]), 1)
+
+    def create(name: str, count: int, *, validate_only: bool = False) -> CreateTopicsRequest:
+        topic = CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+        return CreateTopicsRequest(topics=[topic], timeout_ms=5_000, validate_only=validate_only)
+
+    answer = await ask(rig, create("a", 10), 7)
+    assert (answer.throttle_time_ms, answer.topics[0].error_code) == (0, 0)
+    answer = await ask(rig, create("b", 10, validate_only=True), 7)  # counts in Kafka, too
+    assert (answer.throttle_time_ms, answer.topics[0].error_code) == (0, 0)
+    answer = await ask(rig, create("b", 1), 7)
+    (refused,) = answer.topics
+    assert (refused.error_code, refused.error_message) == (89, None)
+    assert 8_000 < answer.throttle_time_ms <= 9_000
+    assert rig.connection.throttled == [answer.throttle_time_ms]
+    assert "b" not in rig.services.controller.image.topics
+    answer = await ask(rig, create("b", 1), 5)  # a version without the error
+    assert (answer.topics[0].error_code, answer.throttle_time_ms > 8_000) == (0, True)
+    delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=5_000)
+    answer = await ask(rig, delete, 6)
+    assert (answer.responses[0].error_code, answer.throttle_time_ms > 8_000) == (89, True)
+    assert "a" in rig.services.controller.image.topics
