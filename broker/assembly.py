@@ -110,12 +110,8 @@ def assemble(
     configs = Configs(
         settings, opened.controller, partitions, topics.record_configs, commit, purgatory, node_id
     )
-    limits, quotas = limits_and_quotas(
-        settings, opened.controller.image.quotas, topics, pool, clock, metrics
-    )
     configs.certificates = tls = _tls(config, pool, clock, metrics)
-    topic_logs.open_all()
-    _end_opening(logs, opened.metadata_log)
+    _open_logs(topic_logs, logs, opened.metadata_log)
     bound = bind()
     checkpoints = CheckpointWriter(logs, pool)
     services = Services(
@@ -140,8 +136,7 @@ def assemble(
         make_groups=_coordinator,
         make_transactions=_make_transactions(topic_logs, partitions),
         configs=configs,
-        quotas=quotas,
-        limits=limits,
+        **limits_and_quotas(settings, opened.controller, topics, pool, clock, metrics),
         producer_ids=ProducerIds(topics.next_producer_ids),
         advertised=Advertised(bound, config.advertised),
         tls=tls,
@@ -151,7 +146,6 @@ def assemble(
         node_id=node_id,
     )
     _authorize(services, changes)
-    quotas.load()
     _begin_coordinators(services)
     return Assembly(services, _network(services), bound)
 
@@ -161,7 +155,8 @@ def _threads(config: BrokerConfig) -> int:
 
 
 def _begin_coordinators(services: Services) -> None:
-    """Let the coordinators load what they have stored, with the current configuration."""
+    """Let quotas and coordinators load what is stored, with the current configuration."""
+    services.quotas.load()
     services.configs.settings.listen(services.reconfigure)
     if services.topics.by_name(GROUP_TOPIC) is not None:
         services.begin_groups()
@@ -339,7 +334,8 @@ def _transactions(
     return coordinator
 
 
-def _end_opening(logs: LogManager, metadata_log: MetadataLog) -> None:
+def _open_logs(topic_logs: TopicLogs, logs: LogManager, metadata_log: MetadataLog) -> None:
+    topic_logs.open_all()
     named = {
         (topic.name, info.partition)
         for topic in metadata_log.image.topics.values()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.configs.live import BrokerSettings
-from broker.metadata.quota_image import QuotaImage
+from broker.metadata.controller import Controller
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.connection_rates import ConnectionRates
 from broker.network.host_names import address_of_name
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 def limits_and_quotas(
     settings: BrokerSettings,
-    image: QuotaImage,
+    controller: Controller,
     topics: Topics,
     pool: BlockingPool,
     clock: Clock,
     metrics: Metrics,
-) -> tuple[ConnectionLimits, RecordedQuotas]:
-    """Return the limits, which follow the settings, and the quotas, not loaded yet."""
+) -> dict[str, Any]:
+    """Return the services `limits`, which follow the settings, and `quotas`, not loaded yet."""
     config = settings.loaded.config
     rates = ConnectionRates(_windows(config), clock, metrics)
     limits = ConnectionLimits(
@@ -44,7 +44,9 @@ def limits_and_quotas(
         return topics.record(records, apply=apply)
 
     make_clients = partial(_client_quotas, config, clock, metrics)
-    return limits, RecordedQuotas(image, record, rates, pool, address_of_name, make_clients)
+    image = controller.image.quotas
+    quotas = RecordedQuotas(image, record, rates, pool, address_of_name, make_clients)
+    return {"limits": limits, "quotas": quotas}
 
 
 def _windows(config: BrokerConfig) -> Windows:

@@ -45,7 +45,9 @@ TOPICS_PER_TURN = 32
 RECORDS_ENCODED_HERE_MAX = 200
 
 
-Planning = Callable[[Charge | None], Plan]
+Results = dict[str, TopicInfo | TopicError]
+Charged = Charge | None  # to a quota
+Planning = Callable[[Charged], Plan]
 
 
 class Topics:
@@ -112,15 +114,11 @@ class Topics:
 
     # -- Creating -----------------------------------------------------------------------------
 
-    def validate(
-        self, new_topics: Sequence[NewTopic], charge: Charge | None = None
-    ) -> dict[str, TopicInfo | TopicError]:
+    def validate(self, new_topics: Sequence[NewTopic], charge: Charged = None) -> Results:
         """Return what `create` would return, and create nothing."""
         return _charged(partial(self._controller.planner.plan_topics, new_topics), charge).results
 
-    async def create(
-        self, new_topics: Sequence[NewTopic], charge: Charge | None = None
-    ) -> dict[str, TopicInfo | TopicError]:
+    async def create(self, new_topics: Sequence[NewTopic], charge: Charged = None) -> Results:
         """Create topics; return the outcome of each, in the order in which Kafka answers.
 
         Returns when the created topics are durable and can be produced to, and the existing ones
@@ -133,15 +131,11 @@ class Topics:
         await self._bring_online(created.results, created.end_offset, "created topic %s with %d")
         return created.results
 
-    def validate_growth(
-        self, asked: Sequence[MorePartitions], charge: Charge | None = None
-    ) -> dict[str, TopicInfo | TopicError]:
+    def validate_growth(self, asked: Sequence[MorePartitions], charge: Charged = None) -> Results:
         """Return what `grow` would return, and change nothing."""
         return _charged(partial(self._controller.planner.plan_partitions, asked), charge).results
 
-    async def grow(
-        self, asked: Sequence[MorePartitions], charge: Charge | None = None
-    ) -> dict[str, TopicInfo | TopicError]:
+    async def grow(self, asked: Sequence[MorePartitions], charge: Charged = None) -> Results:
         """Add partitions to topics; return the outcome of each.
 
         Returns when the added partitions are durable and can be produced to. Raises as `create`
@@ -153,11 +147,7 @@ class Topics:
         return grown.results
 
     async def _record(
-        self,
-        planned: Planning,
-        charge: Charge | None,
-        new_names: Collection[str],
-        grown_count: int = 0,
+        self, planned: Planning, charge: Charged, new_names: Collection[str], grown_count: int = 0
     ) -> Created:
         """Plan and record; threads plan many topics, and encode many records.
 

@@ -191,10 +191,8 @@ class Housekeeping:
             processor.sweep()
 
     async def _quotas(self) -> None:
-        if (rates := self._services.limits.rates) is not None:
-            rates.expire()
-        if (quotas := self._services.quotas.clients) is not None:
-            quotas.expire()
+        self._services.limits.expire()
+        self._services.quotas.expire()
 
     async def _pages(self) -> None:
         self._services.logs.home.files.sweep()

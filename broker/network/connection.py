@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import ConnectionAccount, own_bytes
 from broker.network.gathered_writes import GatheredWrites
-from broker.network.muting import Muting
 from broker.network.reading import Hold, Reading
 from broker.runtime.clock import Clock
 from broker.runtime.record_work import Walk
@@ -81,7 +80,6 @@ class Connection(asyncio.BufferedProtocol):
     """The socket of one client, and the requests it has in flight."""
 
     __slots__ = (
-        "_muting",
         "_out",
         "_peer_has_ended",
         "_processor",
@@ -114,7 +112,6 @@ class Connection(asyncio.BufferedProtocol):
         self._processor = processor
         self.reader = FrameReader(frame_bytes_max, processor.frame_pool)
         self._out: list[Buffer] = []  # gathered since the last flush
-        self._muting: Muting | None = None  # None: it never was over a quota
         self._peer_has_ended = False
         self.refusal: Exception | None = None  # closes the connection after the last answer
 
@@ -192,11 +189,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Release everything that is not being handled."""
-        self.reading.holds |= Hold.CLOSING
-        self.reading.transport = None
+        self.reading.end()
         self._processor.forget(self)
-        if self._muting is not None:
-            self._muting.end()
         self.reader.drop()
         self.frames.clear()
         self.decoded = None
@@ -235,14 +229,6 @@ class Connection(asyncio.BufferedProtocol):
         if self.frames and not reading.held:
             self._processor.ready(self)
         reading.pause_or_resume()
-
-    def throttle(self, throttle_ms: int) -> None:
-        """Read nothing more for so long: the client is over a quota."""
-        if self.reading.transport is None:
-            return
-        if self._muting is None:
-            self._muting = Muting(self.reading, self._processor.clock)
-        self._muting.extend(throttle_ms)
 
     def hear_of_room(self) -> bool:
         """Continue, since the queue has room; return whether the connection will use it."""

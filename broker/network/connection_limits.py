@@ -71,6 +71,11 @@ class ConnectionLimits:
         self._by_listener[listener] += 1
         return None
 
+    def expire(self) -> None:
+        """Forget addresses whose connections count against no rate any more."""
+        if self.rates is not None:
+            self.rates.expire()
+
     def leave(self, address: str, listener: str = "") -> None:
         """Count a connection from `address` as ended."""
         self.count -= 1

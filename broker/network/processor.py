@@ -317,10 +317,7 @@ class Processor:
     def _budget_changed(self, full: bool) -> None:  # noqa: FBT001 - the budget's callback
         for connection in tuple(self.connections):
             if full:
-                if not connection.reader.begun:
-                    connection.reading.hold(Hold.BUDGET)
-                else:  # a throttled one would hold its part of a frame for as long
-                    connection.release(Hold.THROTTLED)
+                connection.reading.hold_for_budget(within_frame=connection.reader.begun)
             else:
                 connection.release(Hold.BUDGET)
 

@@ -6,6 +6,10 @@ connection. Most reasons also keep the whole frames that are here from being sub
 Ask the transport whether it reads; never remember it: uvloop starts to read after
 `connection_made`, even if reading was paused there.
 
+A client over a quota is not read for its throttle time (KIP-219). Throttling stops reading and
+nothing else: answers leave, and whole frames that are here already are started, since they hold
+memory that other connections need. It costs a timer, which goes with the connection.
+
 A frame must be complete by its deadline. Its clock runs only while the client alone delays it, so
 the clock restarts when reading resumes.
 """
@@ -16,7 +20,11 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from broker.runtime.clock import Clock
+from broker.runtime import owners
+from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.owners import Owner
+
+TIMER_SECONDS_MAX: Final = 3_600.0  # throttle times may be weeks
 
 
 class Hold:
@@ -50,7 +58,15 @@ class Reading:
     and after its end.
     """
 
-    __slots__ = ("_clock", "_frames", "frame_begun_ns", "holds", "transport")
+    __slots__ = (
+        "_clock",
+        "_frames",
+        "_muted_until_ns",
+        "_unmute",
+        "frame_begun_ns",
+        "holds",
+        "transport",
+    )
 
     def __init__(self, frames: deque[bytearray], clock: Clock) -> None:
         self._frames = frames
@@ -58,6 +74,8 @@ class Reading:
         self.transport: asyncio.Transport | None = None
         self.holds: int = Hold.NONE
         self.frame_begun_ns = 0  # 0: no frame is begun
+        self._unmute: asyncio.TimerHandle | None = None
+        self._muted_until_ns = 0
 
     @property
     def held(self) -> bool:
@@ -74,6 +92,48 @@ class Reading:
         """Stop reading for one more reason."""
         self.holds |= reason
         self.pause_or_resume()
+
+    def hold_for_budget(self, *, within_frame: bool) -> None:
+        """Stop reading: the budget is full. A frame that has begun is finished all the same.
+
+        A throttled client would otherwise hold its part of a frame for its throttle time.
+        """
+        if not within_frame:
+            self.hold(Hold.BUDGET)
+        elif self.holds & Hold.THROTTLED:
+            self.holds &= ~Hold.THROTTLED
+            self.pause_or_resume()
+
+    def mute(self, throttle_ms: int) -> None:
+        """Do not read for `throttle_ms` from now on, or for longer if that was said before."""
+        if self.transport is None:
+            return
+        now_ns = self._clock.monotonic_ns()
+        self._muted_until_ns = max(self._muted_until_ns, now_ns + throttle_ms * MS_NS)
+        self.hold(Hold.THROTTLED)
+        if self._unmute is None:
+            self._unmute_later(now_ns)
+
+    def _unmute_later(self, now_ns: int) -> None:
+        seconds = min((self._muted_until_ns - now_ns) / SECOND_NS, TIMER_SECONDS_MAX)
+        self._unmute = owners.later(Owner.THROTTLING, seconds, self._unmute_now)
+
+    def _unmute_now(self) -> None:
+        self._unmute = None
+        now_ns = self._clock.monotonic_ns()
+        if now_ns < self._muted_until_ns:
+            self._unmute_later(now_ns)
+            return
+        self.holds &= ~Hold.THROTTLED
+        self.pause_or_resume()
+
+    def end(self) -> None:
+        """Note that the connection has ended."""
+        self.holds |= Hold.CLOSING
+        self.transport = None
+        if self._unmute is not None:
+            self._unmute.cancel()
+            self._unmute = None
 
     def pause_or_resume(self) -> None:
         """Read while there is no reason against it; once paused, resume only if no frame waits.

@@ -169,7 +169,7 @@ class ClientQuotas:
         if not throttle_ms:
             return response
         self._metrics.requests_throttled += 1
-        request.connection.throttle(throttle_ms)
+        request.connection.reading.mute(throttle_ms)
         if hasattr(response, "throttle_time_ms"):
             response = copy(response)  # it may be one that is sent to others, too
             response.throttle_time_ms = throttle_ms

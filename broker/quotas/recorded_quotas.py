@@ -88,6 +88,11 @@ class RecordedQuotas:
 
             self._pool.submit(Owner.TOPIC_CHANGE, resolve, resolved)
 
+    def expire(self) -> None:
+        """Forget what clients used so long ago that it counts no more."""
+        if self.clients is not None:
+            self.clients.expire()
+
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool
     ) -> Mapping[QuotaEntity, TopicError | None]:

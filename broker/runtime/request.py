@@ -49,6 +49,14 @@ class ConnectionInfo:
         self.principal = ANONYMOUS
 
 
+class Muteable(Protocol):
+    """What receives from a client, as quotas see it."""
+
+    def mute(self, throttle_ms: int) -> None:
+        """Read nothing more for so long: the client is over a quota."""
+        ...
+
+
 class Responder(Protocol):
     """The connection as a request sees it."""
 
@@ -66,9 +74,9 @@ class Responder(Protocol):
         """Close the connection at once for what its client sent, and count that."""
         ...
 
-    def throttle(self, throttle_ms: int) -> None:
-        """Read nothing more of this client for so long: it is over a quota."""
-        ...
+    @property
+    def reading(self) -> Muteable:
+        """The end that receives from the client."""
 
 
 class Request:

@@ -1,6 +1,7 @@
 """A connection without a socket, for handlers and the request queue; keeps what was sent to it."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from broker.runtime.request import Buffer, ConnectionInfo, Request
@@ -36,6 +37,7 @@ class FakeConnection:
         self.aborted: list[str] = []
         self.refused: list[str] = []
         self.throttled: list[int] = []  # ms
+        self.reading: Any = SimpleNamespace(mute=self.throttled.append)
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         request.buffers = buffers
@@ -46,9 +48,6 @@ class FakeConnection:
 
     def refuse(self, error: Exception) -> None:
         self.refused.append(str(error))
-
-    def throttle(self, throttle_ms: int) -> None:
-        self.throttled.append(throttle_ms)
 
     def request(self, body: Any, *, api_key: int = 0, version: int = 0, number: int = 1) -> Request:
         header = RequestHeader(api_key, version, number, "test")

@@ -46,10 +46,6 @@ class GatedConnection(Protocol):
         """Close at once."""
         ...
 
-    def throttle(self, throttle_ms: int) -> None:
-        """Read nothing more for so long."""
-        ...
-
     def hear_of_room(self) -> bool:
         """Continue, since the queue has room; return whether the connection will use it."""
         ...

@@ -3,18 +3,16 @@
 import asyncio
 from collections import deque
 
-from broker.network.muting import Muting
 from broker.network.reading import Hold, Reading
 from broker.runtime.clock import SystemClock
 from tests.support.fake_transport import FakeTransport
 from tests.unit.broker.network.test_connection import Rig
 
 
-def muting() -> tuple[Muting, Reading, FakeTransport]:
-    clock = SystemClock()
-    reading = Reading(deque(), clock)
+def muting() -> tuple[Reading, FakeTransport]:
+    reading = Reading(deque(), SystemClock())
     transport = reading.transport = FakeTransport()
-    return Muting(reading, clock), reading, transport
+    return reading, transport
 
 
 async def until_read(transport: FakeTransport) -> None:
@@ -24,11 +22,11 @@ async def until_read(transport: FakeTransport) -> None:
 
 
 async def test_reading_goes_on_after_the_time_and_not_before_the_longest() -> None:
-    muted, reading, transport = muting()
+    reading, transport = muting()
     began = asyncio.get_running_loop().time()
-    muted.extend(20)
-    muted.extend(80)
-    muted.extend(1)
+    reading.mute(20)
+    reading.mute(80)
+    reading.mute(1)
     assert not transport.reading
     assert not reading.held  # frames that are here are started
     await until_read(transport)
@@ -37,39 +35,38 @@ async def test_reading_goes_on_after_the_time_and_not_before_the_longest() -> No
 
 
 async def test_other_reasons_still_hold() -> None:
-    muted, reading, transport = muting()
+    reading, transport = muting()
     reading.hold(Hold.BUDGET)
-    muted.extend(5)
+    reading.mute(5)
     await asyncio.sleep(0.03)
     assert reading.holds == Hold.BUDGET
     assert not transport.reading
 
 
 async def test_the_end_of_the_connection_drops_the_timer() -> None:
-    muted, _, transport = muting()
-    muted.extend(20)
-    muted.end()
-    muted.end()
+    reading, transport = muting()
+    reading.mute(20)
+    reading.end()
+    reading.end()
     await asyncio.sleep(0.04)
     assert not transport.reading
 
 
 async def test_a_connection_is_muted_and_its_end_cancels_that() -> None:
     rig = Rig()
-    rig.connection.throttle(60_000)
+    rig.connection.reading.mute(60_000)
     assert not rig.transport.reading
-    found = rig.connection._muting
-    assert found is not None
-    assert found._timer is not None
+    reading = rig.connection.reading
+    assert reading._unmute is not None
     rig.connection.connection_lost(None)
-    assert found._timer is None
-    rig.connection.throttle(60_000)  # an answer that came too late
-    assert found._timer is None
+    assert reading._unmute is None
+    rig.connection.reading.mute(60_000)  # an answer that came too late
+    assert reading._unmute is None
 
 
 async def test_a_muted_connection_is_not_idle() -> None:
     rig = Rig()
-    rig.connection.throttle(3_600_000)
+    rig.connection.reading.mute(3_600_000)
     rig.clock.advance(700_000)
     rig.processor.sweep()
     assert rig.metrics.connections_closed_idle == 0
@@ -86,7 +83,7 @@ async def test_a_muted_connection_is_not_idle() -> None:
 async def test_under_memory_pressure_a_muted_connection_finishes_its_frame() -> None:
     rig = Rig(bytes_max=100)
     rig.receive(b"\0\0\0\x20" + b"x" * 10)  # a part of a frame
-    rig.connection.throttle(60_000)
+    rig.connection.reading.mute(60_000)
     assert not rig.transport.reading
     rig.budget.take(100)
     assert rig.budget.full
