@@ -203,15 +203,18 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
 
 
 def _sasl(services: Services) -> SaslListeners | None:
-    """Import and make the logins by SASL, if a listener has them."""
+    """Import and make the logins by SASL, if a listener has them. Raises KeySetError."""
     config = services.config
     if not config.sasl:
         return None
     from broker.runtime.one_by_one import OneByOne
+    from broker.security.oauth.bearer_setup import ValidatorMaker
     from broker.security.sasl.sasl_listeners import SaslListeners
 
     run = OneByOne(services.pool).run
-    sasl = SaslListeners(config.sasl, services.users, services.random_bytes, run)
+    maker = ValidatorMaker(services.pool.run, services.clock)
+    sasl = SaslListeners(config.sasl, services.users, services.random_bytes, run, maker.make)
+    maker.is_start = False
     services.configs.settings.listen(lambda changed: sasl.use(changed.sasl))
     return sasl
 

@@ -37,6 +37,7 @@ from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
 from broker.runtime import log_lines
 from broker.runtime.blocking_pool import BlockingPool
+from broker.security.oauth.key_set import KeySetError
 from broker.security.tls.tls_errors import TlsError
 from config.listeners import Listener
 from config.load import Loaded
@@ -70,7 +71,7 @@ def run(loaded: Loaded) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded))
-    except (StorageError, OSError, TlsError) as error:
+    except (StorageError, OSError, TlsError, KeySetError) as error:
         logger.error("cannot start or continue: %s", error)
         return EXIT_FAILED
     except KeyboardInterrupt:

@@ -207,18 +207,11 @@ sasl.oauthbearer.assertion.private.key.passphrase password fixed null
 sasl.oauthbearer.assertion.template.file string fixed null
 sasl.oauthbearer.client.credentials.client.id string fixed null
 sasl.oauthbearer.client.credentials.client.secret password fixed null
-sasl.oauthbearer.clock.skew.seconds int fixed 30
-sasl.oauthbearer.expected.audience list fixed
-sasl.oauthbearer.expected.issuer string fixed null
-sasl.oauthbearer.jwks.endpoint.refresh.ms long fixed 3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long fixed 10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long fixed 100
-sasl.oauthbearer.jwks.endpoint.url string fixed null
 sasl.oauthbearer.jwt.retriever.class class fixed ~common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class fixed ~common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string fixed null
-sasl.oauthbearer.scope.claim.name string fixed scope
-sasl.oauthbearer.sub.claim.name string fixed sub
 sasl.oauthbearer.token.endpoint.url string fixed null
 sasl.server.callback.handler.class class fixed null
 sasl.server.max.receive.size int fixed 524288

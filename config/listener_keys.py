@@ -18,7 +18,7 @@ from config.sasl_keys import SaslKeys
 
 LISTENER_PREFIX = "listener.name."
 _PREFIXED = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<key>.+)\Z")
-_MECHANISM = re.compile(r"(?:plain|scram-sha-256|scram-sha-512)\.(?P<key>.+)\Z")
+_MECHANISM = re.compile(r"(?:plain|scram-sha-256|scram-sha-512|oauthbearer)\.(?P<key>.+)\Z")
 _BEHIND_A_PREFIX = (
     "ssl.",
     "sasl.",

@@ -1,4 +1,4 @@
-"""The broker's keys for SASL, after those of config/ssl_keys.py.
+"""The broker's keys for SASL, after those of config/oauth_keys.py.
 
 Names, kinds, defaults and bounds are those of Kafka's BrokerSecurityConfigs and
 SocketServerConfigs. Most may be set for one listener, and some for one mechanism of it
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from config.checks import at_least, one_of
 from config.keys import Importance, Update, key
-from config.ssl_keys import SslKeys
+from config.oauth_keys import OauthKeys
 from config.values import Kind
 
 PER_BROKER = Update.PER_BROKER
@@ -21,7 +21,7 @@ USERS_OF_SCRAM = "scram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class SaslKeys(SslKeys):
+class SaslKeys(OauthKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.
@@ -32,7 +32,8 @@ class SaslKeys(SslKeys):
         ("GSSAPI",),
         Kind.LIST,
         update=PER_BROKER,
-        doc="The SASL mechanisms that clients may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."
+        doc="The SASL mechanisms that clients may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512,"
+        " OAUTHBEARER."
         " Kafka's default, GSSAPI, is not served: a listener with SASL needs this key.",
     )
     sasl_jaas_config: str | None = key(

@@ -18,13 +18,16 @@ from config.errors import ConfigError
 from config.jaas import FORM, JaasEntry, JaasError, parse_jaas
 from config.listener_keys import LISTENER_PREFIX
 from config.sasl_keys import USERS_IN_JAAS, SaslKeys
+from config.token_settings import TokenSettings, token_settings
 
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
 # The mechanisms that are served, each with the last word of its login module's name.
 LOGIN_MODULES: Final = {
     PLAIN: "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
 }
 USER_PREFIX: Final = "user_"
 EXAMPLE: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="…";'
@@ -39,6 +42,7 @@ class MechanismSettings:
     name: str
     max_reauth_ms: int
     users: Mapping[str, str] | None = field(default=None, repr=False)
+    tokens: TokenSettings | None = None  # of OAUTHBEARER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,7 @@ class _Reader:
             name=name,
             max_reauth_ms=max(0, self.value("connections.max.reauth.ms", name)),
             users=self._users(jaas) if name == PLAIN else None,
+            tokens=token_settings(self.value, self.name_of) if name == OAUTHBEARER else None,
         )
 
     def _jaas(self, mechanism: str) -> JaasEntry | None:

@@ -159,19 +159,6 @@ TIERS = _group(
     """,
 )
 
-TOKENS = _group(
-    "OAUTHBEARER is not served by this version",
-    """
-    sasl.oauthbearer.clock.skew.seconds
-    sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    """,
-    promises_safety=True,
-)
-
 SECURITY = _group(
     "delegation tokens, Kerberos and Java classes for security are not served",
     """
@@ -203,6 +190,8 @@ LOGINS_OF_ITS_OWN = _group(
     sasl.oauthbearer.assertion.private.key.passphrase
     sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
     sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
     """,
@@ -253,7 +242,6 @@ GROUPS_OF_KEYS = (
     TRANSACTIONS,
     COMPACTION,
     TIERS,
-    TOKENS,
     SECURITY,
     LOGINS_OF_ITS_OWN,
     SASL_BOUNDS,

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from broker.security.oauth.token_validator import TokenValidator
 from broker.security.sasl.mechanism import Mechanism
+from broker.security.sasl.oauth_bearer import OAuthBearer
 from broker.security.sasl.plain import JaasUsers, Plain, PlainUsers, RunInThread, ScramUsers
 from broker.security.sasl.scram_server import ScramServer
 from broker.security.sasl.scram_users import CredentialSource, UserDirectory
 from config.sasl_settings import PLAIN, MechanismSettings, SaslSettings
+from config.token_settings import TokenSettings
 
 SECRET_BYTES = 32
 
@@ -42,10 +45,13 @@ class SaslListeners:
         directory: UserDirectory,
         random_bytes: Callable[[int], bytes],
         run: RunInThread,
+        make_validator: Callable[[TokenSettings], TokenValidator],
     ) -> None:
+        """`make_validator` may raise at the start."""
         self._random_bytes = random_bytes
         self._key = random_bytes(SECRET_BYTES)
         self._run = run
+        self._make_validator = make_validator
         self._credentials = CredentialSource(directory, random_bytes(SECRET_BYTES))
         self._settings: Mapping[str, SaslSettings] = {}
         self._current: dict[str, SaslListener] = {}
@@ -64,7 +70,10 @@ class SaslListeners:
         self._settings = settings
 
     def _offer(self, settings: MechanismSettings) -> Offer:
-        begin = self._plain(settings) if settings.name == PLAIN else self._scram(settings.name)
+        if settings.tokens is not None:
+            begin = self._bearer(settings.tokens)
+        else:
+            begin = self._plain(settings) if settings.name == PLAIN else self._scram(settings.name)
         return Offer(begin, settings.max_reauth_ms)
 
     def _plain(self, settings: MechanismSettings) -> Callable[[], Mechanism]:
@@ -74,6 +83,10 @@ class SaslListeners:
         else:
             users = JaasUsers(settings.users, self._key)
         return lambda: Plain(users)
+
+    def _bearer(self, settings: TokenSettings) -> Callable[[], Mechanism]:
+        validator = self._make_validator(settings)
+        return lambda: OAuthBearer(validator)
 
     def _scram(self, mechanism: str) -> Callable[[], Mechanism]:
         return lambda: ScramServer(mechanism, self._credentials, self._random_bytes)

@@ -184,7 +184,7 @@ WARNED = [
     ("retention.ms=5", "it is a topic's key; the broker's is log.retention.ms"),
     ("remote.storage.enable=false", "no key of the broker gives its default"),
     ("zzzz=5", "zzzz is unknown and ignored"),
-    ("sasl.oauthbearer.expected.audience=a", "has no effect: OAUTHBEARER is not served"),
+    ("ssl.engine.factory.class=a", "has no effect: delegation tokens, Kerberos and Java"),
     ("sasl.jaas.config=a", "has no effect: name the listener and the mechanism"),
 ]
 

@@ -32,7 +32,7 @@ def test_no_listed_name_is_declared():
     ("name", "safety"),
     [
         ("ssl.engine.factory.class", True),
-        ("sasl.oauthbearer.jwks.endpoint.url", True),
+        ("delegation.token.secret.key", True),
         ("listener.name.inside.principal.builder.class", True),
         ("listener.name.inside.ssl.provider", False),
         ("replica.fetch.max.bytes", False),

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 import pytest
 
 from broker.metadata.scram_image import ScramCredential
+from broker.security.oauth.token_validator import TokenValidator
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Mechanism, Reply, shown
 from broker.security.sasl.plain import WRONG
 from broker.security.sasl.sasl_listeners import SaslListeners
 from broker.security.sasl.scram_users import MOCK_ITERATIONS, CredentialSource
 from config.sasl_settings import MechanismSettings, SaslSettings
+from config.token_settings import TokenSettings
 from protocol.scram import (
     HASHES,
     client_key,
@@ -50,6 +52,10 @@ async def at_once(call: Callable[[], bool]) -> bool:
     return call()
 
 
+def no_tokens(settings: TokenSettings) -> TokenValidator:
+    raise AssertionError(settings)
+
+
 def listeners(
     directory: Directory, users: dict[str, str] | None = None, *, delay_ms: int = 5
 ) -> SaslListeners:
@@ -61,7 +67,7 @@ def listeners(
         for name in names
     }
     settings = SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=delay_ms)
-    return SaslListeners({"L": settings}, directory, os.urandom, at_once)
+    return SaslListeners({"L": settings}, directory, os.urandom, at_once, no_tokens)
 
 
 def begin(mechanism: str, directory: Directory | None = None) -> Mechanism:
