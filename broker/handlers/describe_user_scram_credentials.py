@@ -3,7 +3,7 @@
 Behaviour
 - Lists mechanisms and iterations of users, never keys or salts.
 - All users if none is named, sorted by name. A missing user is RESOURCE_NOT_FOUND, one that is
-  named twice DUPLICATE_RESOURCE; each with Kafka's text.
+  named twice DUPLICATE_RESOURCE; each with Kafka's text. Without an error the text is empty.
 
 Version notes: none.
 """
@@ -36,7 +36,7 @@ def handle(request: Request, services: Services) -> Steps:
     counts = Counter(one.name for one in body.users or ()) or dict.fromkeys(
         sorted(image.names()), 1
     )
-    response = DescribeUserScramCredentialsResponse(error_message=None)
+    response = DescribeUserScramCredentialsResponse()
     for name, count in counts.items():
         response.results.append(_described(name, image) if count == 1 else _twice(name))
         yield len(name) + ROW_BYTES
@@ -51,7 +51,6 @@ def _described(name: str, image: ScramImage) -> DescribeUserScramCredentialsResu
         )
     return DescribeUserScramCredentialsResult(
         user=name,
-        error_message=None,
         credential_infos=[
             CredentialInfo(mechanism=code, iterations=credential.iterations)
             for code, credential in sorted(credentials.items())

@@ -16,7 +16,7 @@ Row = tuple[str, int, str | None, list[tuple[int, int]]]
 async def describe(rig: Rig, names: list[str] | None) -> list[Row]:
     users = None if names is None else [UserName(name=name) for name in names]
     answer = await rig.call(DescribeUserScramCredentialsRequest(users=users), 0)
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return [
         (
             row.user,
@@ -33,8 +33,8 @@ async def test_all_users_are_listed_by_name(rig: Rig) -> None:
     await alter(rig, upsert("zoe", 2, 8192), upsert("alice"))
     await alter(rig, upsert("zoe", 1))
     expected: list[Row] = [
-        ("alice", 0, None, [(1, 4096)]),
-        ("zoe", 0, None, [(1, 4096), (2, 8192)]),
+        ("alice", 0, "", [(1, 4096)]),
+        ("zoe", 0, "", [(1, 4096), (2, 8192)]),
     ]
     assert await describe(rig, None) == expected
     assert await describe(rig, []) == expected
@@ -47,7 +47,7 @@ async def test_users_that_are_named(rig: Rig) -> None:
     assert await describe(rig, ["bob", "carol", "alice", "bob", ""]) == [
         ("bob", 92, twice, []),
         ("carol", 91, missing + "carol", []),
-        ("alice", 0, None, [(1, 4096)]),
+        ("alice", 0, "", [(1, 4096)]),
         ("", 91, missing, []),
     ]
 
