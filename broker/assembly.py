@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker.configs.changes import GROUP, configs_of
 from broker.configs.live import BrokerSettings, Configs
 from broker.data_directory import Opened
 from broker.handlers import HANDLERS, PRODUCE_ADVERTISED_MIN
+from broker.login_gates import make_gate
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.producer_ids import ProducerIds
 from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
@@ -23,6 +24,7 @@ from broker.metadata_changes import MetadataChanges
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection import Connection
+from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
@@ -35,11 +37,9 @@ from broker.partitions.running_rounds import FLUSH_THREADS
 from broker.quota_assembly import limits_and_quotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import Clock
-from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import FailureLog
 from broker.runtime.record_work import RecordWork
-from broker.runtime.request import Request
 from broker.runtime.request_queue import RequestQueue
 from broker.runtime.request_times import RequestTimes
 from broker.services import Services
@@ -50,15 +50,12 @@ from config.broker import BrokerConfig
 from config.listeners import Listener
 from config.load import Loaded
 from protocol.api_keys import ApiKey
-from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersion
 from storage.files.overlay import Overlay
 from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.groups.coordinator import Coordinator
-    from broker.network.logins.frame_gate import FrameGate, FrameSource
-    from broker.security.sasl.sasl_listeners import SaslListeners
     from broker.security.tls.tls_listeners import TlsListeners
     from broker.transactions.transaction_coordinator import TransactionCoordinator
 
@@ -202,41 +199,6 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
         logger.warning("%s", warning)
 
 
-def _sasl(services: Services) -> SaslListeners | None:
-    """Import and make the logins by SASL, if a listener has them. Raises KeySetError."""
-    config = services.config
-    if not config.sasl:
-        return None
-    from broker.runtime.one_by_one import OneByOne
-    from broker.security.oauth.bearer_setup import ValidatorMaker
-    from broker.security.sasl.sasl_listeners import SaslListeners
-
-    run = OneByOne(services.pool).run
-    maker = ValidatorMaker(services.pool.run, services.clock)
-    sasl = SaslListeners(config.sasl, services.users, services.random_bytes, run, maker.make)
-    maker.is_start = False
-    services.configs.settings.listen(lambda changed: sasl.use(changed.sasl))
-    return sasl
-
-
-def _make_gate(services: Services) -> Callable[[Connection, FrameSource], FrameGate] | None:
-    """Return what makes the gates of connections, if a listener has SASL."""
-    services.sasl = _sasl(services)
-    if services.sasl is None:
-        return None
-    from broker.network.logins.frame_gate import FrameGate
-    from broker.network.logins.gated_connection import SaslParts
-
-    rows = {int(row.api_key): row for row in HANDLERS}
-
-    def error_answer(request: Request, code: ErrorCode) -> Any:
-        return rows[request.header.api_key].error_response(request, code)
-
-    lines = RateLimiter(services.clock, per_second_max=5)
-    parts = SaslParts(services.sasl, error_answer, lines, services.metrics, services.clock)
-    return lambda connection, processor: FrameGate(connection, processor, parts)
-
-
 def _network(services: Services) -> Network:
     config, metrics = services.config, services.metrics
     return Network(
@@ -255,7 +217,7 @@ def _network(services: Services) -> Network:
         record_work=services.record_work,
         metrics=metrics,
         clock=services.clock,
-        make_gate=_make_gate(services),
+        make_gate=make_gate(services),
     )
 
 
