@@ -23,8 +23,6 @@ from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from broker.metadata_changes import MetadataChanges
 from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
-from broker.network.connection import Connection
-from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
