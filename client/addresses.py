@@ -1,7 +1,7 @@
 """The address of a listener, with the way to speak to it.
 
 Both clients take an address as text, HOST:PORT. An `Address` is such a text that also knows whether
-the listener wants TLS, so nothing between a command and its socket need pass that on.
+the listener wants TLS and a login, so nothing between a command and its socket need pass that on.
 """
 
 from __future__ import annotations
@@ -11,24 +11,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from client.logins import Login
+
 
 class Address(str):
-    """HOST:PORT of a listener over TLS; `tls` checks its certificate and holds the client's own."""
+    """HOST:PORT of a listener with TLS, a login, or both.
 
-    __slots__ = ("tls",)
+    `tls` checks the listener's certificate and holds the client's own.
+    """
 
-    tls: SSLContext
+    __slots__ = ("login", "tls")
 
-    def __new__(cls, text: str, tls: SSLContext) -> Address:
-        """Return `text` with its TLS."""
+    tls: SSLContext | None
+    login: Login | None
+
+    def __new__(cls, text: str, tls: SSLContext | None, login: Login | None = None) -> Address:
+        """Return `text` with its TLS and its login."""
         made = super().__new__(cls, text)
         made.tls = tls
+        made.login = login
         return made
 
 
 def tls_of(address: str) -> SSLContext | None:
     """Return the TLS of an address; None for one without encryption."""
     return address.tls if isinstance(address, Address) else None
+
+
+def login_of(address: str) -> Login | None:
+    """Return the login of an address; None for one without."""
+    return address.login if isinstance(address, Address) else None
 
 
 def why_no_tls(address: str, error: Exception) -> str:

@@ -5,6 +5,11 @@
     ssl.keystore.location=alice.pem         key and certificate, if the listener asks for them; or
                                             ssl.certificate.location and ssl.key.location
 
+    security.protocol=SASL_SSL              or SASL_PLAINTEXT
+    sasl.mechanism=SCRAM-SHA-512            or SCRAM-SHA-256, PLAIN
+    sasl.username=alice                     librdkafka's; or Kafka's sasl.jaas.config with
+    sasl.password=…                         username="alice" password="…"
+
 All files are PEM. Without a trust store the system's certificates are trusted, as for Kafka's own
 clients. Keys for other purposes are ignored, since such files are shared with other programs.
 """
@@ -13,15 +18,27 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import click
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "MSGPACK", "MSGPACK_SSL")
-ENCRYPTED = ("SSL", "MSGPACK_SSL")
+from client.logins import MECHANISMS, Login
+
+PLAIN_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS = (*PLAIN_PROTOCOLS, "MSGPACK", "MSGPACK_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
+DEFAULT_MECHANISM = "GSSAPI"  # Kafka's clients'
+NEEDS = "sasl.username and sasl.password, or sasl.jaas.config with username and password"
 
 
-def read_security(path: str) -> ssl.SSLContext | None:
-    """Return the TLS that a file asks for, None if it asks for none. Raises click.UsageError."""
+class Security(NamedTuple):
+    """The TLS and the login that a file asks for, if it does."""
+
+    tls: ssl.SSLContext | None
+    login: Login | None
+
+
+def read_security(path: str) -> Security:
+    """Return the TLS and the login that a file asks for. Raises click.UsageError."""
     from config.properties import decode, parse_properties
 
     try:
@@ -29,18 +46,41 @@ def read_security(path: str) -> ssl.SSLContext | None:
             entries = parse_properties(decode(stream.read()), path)
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}") from None
-    return _tls({entry.key: entry.value.strip() for entry in entries}, path)
-
-
-def _tls(values: Mapping[str, str], path: str) -> ssl.SSLContext | None:
+    values = {entry.key: entry.value.strip() for entry in entries}
     protocol = values.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise click.UsageError(
             f"{path}: security.protocol={protocol} is not known here; expected"
-            f" {' or '.join(PROTOCOLS[:2])}"
+            f" {', '.join(PLAIN_PROTOCOLS)}"
         )
-    if protocol not in ENCRYPTED:
-        return None
+    return Security(
+        _tls(values, path) if protocol.endswith("SSL") else None,
+        _login(values, path) if "SASL" in protocol else None,
+    )
+
+
+def _login(values: Mapping[str, str], path: str) -> Login:
+    mechanism = values.get("sasl.mechanism") or values.get("sasl.mechanisms") or DEFAULT_MECHANISM
+    if mechanism not in MECHANISMS:
+        raise click.UsageError(
+            f"{path}: sasl.mechanism={mechanism} is not known here; expected"
+            f" {', '.join(MECHANISMS)}"
+        )
+    username, password = values.get("sasl.username"), values.get("sasl.password")
+    if "sasl.jaas.config" in values:
+        from config.jaas import JaasError, parse_jaas
+
+        try:
+            options = parse_jaas(values["sasl.jaas.config"]).options
+        except JaasError as error:
+            raise click.UsageError(f"{path}: sasl.jaas.config cannot be read: {error}") from None
+        username, password = options.get("username"), options.get("password")
+    if not username or not password:
+        raise click.UsageError(f"{path} has no user for {mechanism}; expected {NEEDS}")
+    return Login(mechanism, username, password)
+
+
+def _tls(values: Mapping[str, str], path: str) -> ssl.SSLContext:
     for kind in ("ssl.truststore.type", "ssl.keystore.type"):
         if values.get(kind, "PEM") != "PEM":
             raise click.UsageError(

@@ -76,15 +76,15 @@ def msgpack_options(function: Function) -> Function:
 
 
 def _secured(function: Function) -> Function:
-    """Make `bootstrap` an address over TLS if the file of --command-config says so."""
+    """Give `bootstrap` the TLS and the login that the file of --command-config asks for."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, bootstrap: str, command_config: str | None, **kwargs: Any) -> Any:
         if command_config is not None:
             # By name: a health check without a file imports neither `config` nor `ssl`.
-            tls = import_module("client.security_file").read_security(command_config)
-            if tls is not None:
-                bootstrap = Address(bootstrap, tls)
+            found = import_module("client.security_file").read_security(command_config)
+            if any(found):
+                bootstrap = Address(bootstrap, found.tls, found.login)
         return function(*args, bootstrap=bootstrap, **kwargs)
 
     return wrapped  # type: ignore[return-value]

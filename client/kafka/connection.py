@@ -14,7 +14,7 @@ import socket
 import struct
 from typing import Any, Final, Self
 
-from client.addresses import tls_of, why_no_tls
+from client.addresses import login_of, tls_of, why_no_tls
 from client.codes import BrokerError as BrokerError  # its readers take it from here
 from client.codes import code_text
 from protocol.api_keys import ApiKey
@@ -83,6 +83,7 @@ class Connection:
             ) from error
         try:
             self._learn_versions()
+            self._log_in()
         except BaseException:
             self.close()
             raise
@@ -99,6 +100,14 @@ class Connection:
         except (OSError, ValueError) as error:  # ValueError: for a host that is no name
             self.close()
             raise BrokerError(why_no_tls(self.address, error)) from error
+
+    def _log_in(self) -> None:
+        """Log in, if the address asks for it. Raises BrokerError."""
+        login = login_of(self.address)
+        if login is not None:
+            from client.kafka.log_in import log_in
+
+            log_in(self.address, login, self.call)
 
     def close(self) -> None:
         """Hang up."""
@@ -179,7 +188,7 @@ class Connection:
         except OSError as error:
             raise BrokerError(
                 f"the connection to {self.address} broke while it answered {name}: "
-                f"{_reason(error)}. See the broker's log"
+                f"{_reason(error)}. See the broker's log{_perhaps(self.address)}"
             ) from error
         return self._read(answer, response, spec.api_key, version)
 
@@ -238,6 +247,13 @@ def _skip_tags(answer: memoryview, position: int) -> int:
     if answer[position] != 0:
         raise DecodeError("tagged fields in the response header")
     return position + 1
+
+
+def _perhaps(address: str) -> str:
+    """Return what else a client without a login should look at."""
+    if login_of(address) is not None:
+        return ""
+    return "; does the listener want a login (--command-config with sasl.mechanism)?"
 
 
 def _reason(error: OSError) -> str:

@@ -23,10 +23,11 @@ from typing import Any, Final
 
 import msgpack
 
-from client.addresses import tls_of, why_no_tls
+from client.addresses import login_of, tls_of, why_no_tls
 from client.codes import code_text
 
 ANSWER_BYTES_MAX: Final = 256 << 20
+LOGIN_BYTES_MAX: Final = 1 << 20
 _SIZE: Final = struct.Struct(">I")
 _CLIENT_ID: Final = "barnabas"
 
@@ -95,7 +96,36 @@ class Transport:
                 f"no broker answers at {self.address}: {_reason(error)}. Is it "
                 "running, and is this the address of its MSGPACK listener?"
             ) from error
+        await self._log_in(reader)
         self._receiving = asyncio.create_task(self._receive(reader))
+
+    async def _log_in(self, reader: asyncio.StreamReader) -> None:
+        """Log in, if the address asks for it. Raises NotConnected."""
+        login = login_of(self.address)
+        if login is None:
+            return
+        from client.msgpack.async_login import LoginRefused, log_in_async
+
+        async def ask(api: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            self._write(api, body)
+            (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
+            if size > LOGIN_BYTES_MAX:
+                raise LoginRefused(f"announced an answer of {size} bytes to a login")
+            _, answer = msgpack.unpackb(await reader.readexactly(size))
+            if not isinstance(answer, dict) or "error_code" not in answer:
+                raise LoginRefused("does not answer a login")
+            return answer
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await log_in_async(login, ask)
+        except (LoginRefused, OSError, EOFError, ValueError, TypeError) as error:
+            self._fail("the login failed")
+            reason = str(error) if isinstance(error, LoginRefused) else "hung up during the login"
+            raise NotConnected(f"{self.address} {reason}") from error
+        except BaseException:
+            self._fail("the login was given up")
+            raise
 
     def close(self) -> None:
         """Close the connection; requests in flight fail."""

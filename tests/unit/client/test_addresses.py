@@ -4,7 +4,8 @@ import ssl
 
 import pytest
 
-from client.addresses import Address, tls_of, why_no_tls
+from client.addresses import Address, login_of, tls_of, why_no_tls
+from client.logins import Login
 
 CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -14,6 +15,9 @@ def test_it_is_text_with_tls():
     assert address == f"{address}" == "host:9093"
     assert tls_of(address) is CONTEXT
     assert tls_of("host:9092") is None
+    assert login_of(address) is login_of("host:9092") is None
+    login = Login("PLAIN", "a", "b")
+    assert login_of(Address("host:9093", None, login)) is login
 
 
 @pytest.mark.parametrize(

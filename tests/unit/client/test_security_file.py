@@ -5,8 +5,11 @@ import ssl
 import click
 import pytest
 
+from client.logins import Login
 from client.security_file import read_security
 from tests.support.certificates import Authority
+
+SASL = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN")
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +28,13 @@ def read(tmp_path):
 
 
 def test_without_a_protocol_there_is_no_tls(read):
-    assert read("request.timeout.ms=5") is None
-    assert read("security.protocol=PLAINTEXT") is None
+    assert read("request.timeout.ms=5") == (None, None)
+    assert read("security.protocol=PLAINTEXT", "sasl.mechanism=X") == (None, None)
 
 
 @pytest.mark.parametrize("name", ["ssl.truststore.location", "ssl.ca.location"])
 def test_a_trust_store(read, authority, name):
-    context = read("security.protocol=SSL", f"{name}={authority.file}")
+    context, _ = read("security.protocol=SSL", f"{name}={authority.file}")
     assert len(context.get_ca_certs()) == 1
     assert context.check_hostname
     assert context.verify_mode is ssl.CERT_REQUIRED
@@ -39,12 +42,12 @@ def test_a_trust_store(read, authority, name):
 
 def test_trusted_certificates_in_the_file_itself(read, authority):
     inline = authority.pem.replace("\n", "\\n")
-    context = read("security.protocol=SSL", f"ssl.truststore.certificates={inline}")
+    context, _ = read("security.protocol=SSL", f"ssl.truststore.certificates={inline}")
     assert len(context.get_ca_certs()) == 1
 
 
 def test_the_host_need_not_match(read, authority):
-    context = read(
+    context, _ = read(
         "security.protocol=SSL",
         f"ssl.ca.location={authority.file}",
         "ssl.endpoint.identification.algorithm=",
@@ -66,7 +69,12 @@ def test_a_certificate_of_its_own(read, authority):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["security.protocol=SASL_SSL"], "security.protocol=SASL_SSL is not known"),
+        (["security.protocol=SASL_TLS"], "security.protocol=SASL_TLS is not known"),
+        (["security.protocol=SASL_PLAINTEXT"], "sasl.mechanism=GSSAPI is not known"),
+        ([*SASL], "has no user for PLAIN"),
+        ([*SASL, "sasl.username=a"], "has no user for PLAIN"),
+        ([*SASL, "sasl.jaas.config=X required;"], "has no user for PLAIN"),
+        ([*SASL, 'sasl.jaas.config=X required password="p"'], "cannot be read: found no semicolon"),
         (["security.protocol=SSL", "ssl.truststore.type=JKS"], "expected PEM"),
         (["security.protocol=SSL", "ssl.ca.location=/missing/ca.pem"], "cannot be used"),
         (["security.protocol=SSL", "ssl.keystore.location=/missing/k.pem"], "cannot be used"),
@@ -92,3 +100,18 @@ def test_an_encrypted_key_without_its_password_asks_nobody(read, authority, tmp_
 def test_a_missing_file_is_refused():
     with pytest.raises(click.UsageError, match="No such file"):
         read_security("/missing/client.properties")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("sasl.username=a", "sasl.password=b c"),
+        ('sasl.jaas.config=org.x.PlainLoginModule required username="a" password="b c";',),
+    ],
+)
+def test_a_login(read, lines):
+    tls, login = read(*SASL, *lines)
+    assert (tls, login) == (None, Login("PLAIN", "a", "b c"))
+    both = read("security.protocol=SASL_SSL", "sasl.mechanism=SCRAM-SHA-512", *lines)
+    assert isinstance(both.tls, ssl.SSLContext)
+    assert both.login == Login("SCRAM-SHA-512", "a", "b c")

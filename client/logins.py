@@ -1,0 +1,106 @@
+"""A login by SASL from the client's side: tokens in, tokens out, no I/O.
+
+`Login` says who logs in and how; `begin` makes one `Exchange` for one connection:
+
+    exchange.first                     the first token
+    exchange.next(server's token)      the next token, or None: the login is over, and the server
+                                       has proved that it knows the user (SCRAM)
+
+PLAIN shows the password to the server, SCRAM does not. `next` takes some milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from protocol.scram import (
+    HASHES,
+    ScramError,
+    client_key,
+    combined,
+    encoded,
+    escaped,
+    keyed,
+    read_server_final,
+    read_server_first,
+    salted_password,
+    server_key,
+    signed_text,
+    stored_key,
+)
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final = (PLAIN, *HASHES)
+NONCE_BYTES: Final = 24
+
+
+class LoginError(Exception):
+    """The server's tokens are not those of a server that knows the user."""
+
+
+class Exchange(Protocol):
+    """One login of one connection."""
+
+    first: bytes
+
+    def next(self, token: bytes) -> bytes | None:
+        """Take the server's token; return ours, or None if the login is over. Raises LoginError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who logs in, and by which mechanism."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def begin(self) -> Exchange:
+        """Begin a login on a new connection."""
+        return _Plain(self) if self.mechanism == PLAIN else _Scram(self)
+
+
+class _Plain:
+    def __init__(self, login: Login) -> None:
+        self.first = f"\0{login.username}\0{login.password}".encode()
+
+    def next(self, _: bytes) -> bytes | None:
+        return None
+
+
+class _Scram:
+    def __init__(self, login: Login) -> None:
+        self._login = login
+        self._nonce = base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode().rstrip("=")
+        self._bare = f"n={escaped(login.username)},r={self._nonce}"
+        self._expected: bytes | None = None
+        self.first = f"n,,{self._bare}".encode()
+
+    def next(self, token: bytes) -> bytes | None:
+        try:
+            if self._expected is None:
+                return self._prove(token)
+            if hmac.compare_digest(read_server_final(token), self._expected):
+                return None
+        except ScramError as error:
+            raise LoginError(f"the answer is no message of SCRAM: {error}") from None
+        raise LoginError("the server does not know this user's keys: it is not the server it was")
+
+    def _prove(self, token: bytes) -> bytes:
+        login = self._login
+        name = login.mechanism
+        server = read_server_first(token)
+        if not server.nonce.startswith(self._nonce) or server.nonce == self._nonce:
+            raise LoginError("the answer is for another login: it has another nonce")
+        salted = salted_password(name, login.password, server.salt, server.iterations)
+        unproven = f"c={encoded(b'n,,')},r={server.nonce}"
+        text = signed_text(self._bare, token.decode(), unproven)
+        key = client_key(name, salted)
+        proof = combined(key, keyed(name, stored_key(name, key), text))
+        self._expected = keyed(name, server_key(name, salted), text)
+        return f"{unproven},p={encoded(proof)}".encode()
