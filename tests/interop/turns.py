@@ -76,6 +76,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_kafka_python_suite": (*PROTOCOL, "broker/handlers/*"),
     "test_kafka_tools": (*ADMIN, *GROUPS, "broker/handlers/*"),
     "test_metadata_snapshots": METADATA,
+    "test_quotas": ("broker/quotas/*", "broker/handlers/*quotas.py", *METADATA),
     "test_msgpack_page": MSGPACK,
     "test_named_again": (*PROTOCOL, "broker/handlers/fetch.py"),
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),

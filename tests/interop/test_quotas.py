@@ -1,0 +1,296 @@
+"""Client quotas beside Apache Kafka 4.3: answers, throttle times, its tool, and its directory.
+
+The same requests go to both brokers. Throttle times are compared with a bound of a tenth, and of
+what a slow machine takes to send the requests. ConfigCommand does its jobs for users, clients and
+addresses on ours. Kafka starts on a directory with our quotas, and Barnabas on what Kafka left.
+"""
+
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.kafka.connection import Connection
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
+from protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from protocol.records import Record, build
+from tests.interop.both_brokers import both_brokers
+from tests.interop.oracle import kafka
+from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.interop
+
+P, C = "producer_byte_rate", "connection_creation_rate"
+ANONYMOUS = (("user", "ANONYMOUS"),)
+CLIENT = "barnabas"  # of `Connection`
+# All eight kinds of entities that a client may have, the first of them deciding.
+KINDS: Any = (
+    (("user", "ANONYMOUS"), ("client-id", CLIENT)),
+    (("user", "ANONYMOUS"), ("client-id", None)),
+    ANONYMOUS,
+    (("user", None), ("client-id", CLIENT)),
+    (("user", None), ("client-id", None)),
+    (("user", None),),
+    (("client-id", CLIENT),),
+    (("client-id", None),),
+)
+ASKED: Any = [
+    [(ANONYMOUS, {P: 1000.0})],
+    [(ANONYMOUS, {P: 0.0})],
+    [(ANONYMOUS, {P: 1.5})],
+    [(ANONYMOUS, {P: 1e19})],
+    [(ANONYMOUS, {"nope": 1.0})],
+    [(ANONYMOUS, {"nope": None})],
+    [(ANONYMOUS, {P: 5.0, "nope": 6.0})],
+    [(ANONYMOUS, {"request_percentage": 0.01})],
+    [(ANONYMOUS, {C: 1.0})],
+    [((), {P: 1.0})],
+    [((("user", ""),), {P: 1.0})],
+    [((("foo", "x"),), {P: 1.0})],
+    [((("user", "a"), ("ip", "1.2.3.4")), {P: 1.0})],
+    [((("ip", "1.2.3.4"),), {C: 1.5})],
+    [((("ip", "1.2.3.4"),), {C: 3e9})],
+    [((("ip", "300.1.1.1"),), {C: 3.0})],
+    [((("ip", "1.2"),), {C: 3.0})],
+    [((("ip", "localhost"),), {C: 3.0}), ((("ip", None),), {C: 3.0})],
+    [((("user", "z"),), {P: None})],
+    [(ANONYMOUS, {P: 5.0}), (ANONYMOUS, {P: 5.0})],  # the last: docs/unsupported.md
+]
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Connection]]:
+    with both_brokers(tmp_path_factory) as both:
+        yield both
+
+
+def alter(connection: Connection, changes: Any) -> list[Any]:
+    entries = [
+        QuotaAlteration(
+            entity=[
+                AlteredQuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity
+            ],
+            ops=[
+                QuotaOperation(key=key, value=value or 0.0, remove=value is None)
+                for key, value in values.items()
+            ],
+        )
+        for entity, values in changes
+    ]
+    request = AlterClientQuotasRequest(entries=entries)
+    answer = connection.call(request, AlterClientQuotasResponse)
+    return sorted(
+        (
+            sorted(((one.entity_type, one.entity_name or "") for one in entry.entity)),
+            entry.error_code,
+            entry.error_message,
+        )
+        for entry in answer.entries
+    )
+
+
+def described(connection: Connection) -> list[Any]:
+    answer = connection.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse)
+    assert answer.error_code == 0
+    return sorted(
+        (
+            sorted((one.entity_type, one.entity_name or "") for one in entry.entity),
+            sorted((one.key, one.value) for one in entry.values),
+        )
+        for entry in answer.entries
+    )
+
+
+def clear(connection: Connection) -> None:
+    answer = connection.call(DescribeClientQuotasRequest(), DescribeClientQuotasResponse)
+    changes = [
+        (
+            tuple((one.entity_type, one.entity_name) for one in entry.entity),
+            {one.key: None for one in entry.values},
+        )
+        for entry in answer.entries
+    ]
+    if changes:
+        alter(connection, changes)
+    assert described(connection) == []
+
+
+@pytest.fixture(autouse=True)
+def cleared(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "brokers" in request.fixturenames:
+        for connection in request.getfixturevalue("brokers"):
+            clear(connection)
+
+
+def test_answers_and_what_is_recorded(brokers: list[Connection]) -> None:
+    theirs, ours = brokers
+    for changes in ASKED:
+        assert alter(ours, changes) == alter(theirs, changes), changes
+        if len({entity for entity, _ in changes}) == len(changes):  # twice: as documented
+            assert described(ours) == described(theirs), changes
+
+
+def create(connection: Connection, name: str, count: int = 1, **more: Any) -> tuple[int, int]:
+    topic = CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=9_000, **more)
+    answer = connection.call(request, CreateTopicsResponse)
+    return answer.topics[0].error_code, answer.throttle_time_ms
+
+
+def produce(address: str, topic: str, size: int, acks: int = 1) -> tuple[int, float]:
+    """Produce on a new connection; return the throttle time, and how long the next answer takes."""
+    batch = build([Record(0, int(time.time() * 1000), None, random.randbytes(size))])
+    data = TopicProduceData(
+        name=topic, partition_data=[PartitionProduceData(index=0, records=batch)]
+    )
+    with Connection(address, 60) as connection:
+        request = ProduceRequest(acks=acks, timeout_ms=9_000, topic_data=[data])
+        answer = connection.call(request, ProduceResponse, version_max=9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        began = time.monotonic()
+        if answer.throttle_time_ms < 3_000:
+            connection.call(MetadataRequest(topics=[]), MetadataResponse)
+        return answer.throttle_time_ms, time.monotonic() - began
+
+
+def test_throttle_times(brokers: list[Connection]) -> None:
+    found = []
+    for connection in brokers:
+        assert create(connection, "throttled") == (0, 0)
+        time.sleep(1)  # until Kafka leads it
+        alter(connection, [(ANONYMOUS, {P: 10_000.0})])
+        time.sleep(0.5)
+        took = [produce(connection.address, "throttled", 50_000) for _ in range(4)]
+        assert took[0][0] == 0
+        for throttle_ms, waited in took:
+            if throttle_ms < 3_000:  # the next request of the connection waits for it
+                assert throttle_ms / 1000 - 0.05 <= waited < throttle_ms / 1000 + 2
+        found.append([throttle_ms for throttle_ms, _ in took])
+    for theirs, ours in zip(*found, strict=True):
+        assert ours == pytest.approx(theirs, rel=0.1, abs=150), found
+
+
+def test_the_first_of_all_eight_kinds_decides(brokers: list[Connection]) -> None:
+    """Each kind in turn has a limit that throttles much; those before it have been removed."""
+    for connection in brokers:
+        create(connection, "ranked")
+    time.sleep(1)
+    for connection in brokers:
+        alter(connection, [(entity, {P: 1e9}) for entity in KINDS])
+    for number, entity in enumerate(KINDS):
+        throttled = []
+        for connection in brokers:
+            for later in KINDS[number + 1 :]:
+                alter(connection, [(later, {P: 1e9})])
+            alter(connection, [(entity, {P: 100.0})])
+            time.sleep(0.3)
+            throttled.append(produce(connection.address, "ranked", 50_000)[0] > 10_000)
+            alter(connection, [(entity, {P: None})])
+        assert throttled == [True, True], entity
+        if number + 1 < len(KINDS):
+            for connection in brokers:
+                time.sleep(0.3)
+                assert produce(connection.address, "ranked", 10)[0] == 0
+
+
+def test_changes_to_topics(brokers: list[Connection]) -> None:
+    found = []
+    for connection in brokers:
+        alter(connection, [(ANONYMOUS, {"controller_mutation_rate": 1.0})])
+        time.sleep(0.5)
+        rows = []
+        for number, count in enumerate((15, 3, 1)):
+            with Connection(connection.address, 60) as one:
+                rows.append(create(one, f"changed-{number}", count))
+        found.append(rows)
+        alter(connection, [(ANONYMOUS, {"controller_mutation_rate": None})])
+    assert [[code for code, _ in rows] for rows in found] == [[0, 89, 89]] * 2
+    for theirs, ours in zip(*found, strict=True):
+        assert ours[1] == pytest.approx(theirs[1], rel=0.1, abs=400)
+
+
+def command(address: str, *arguments: str) -> str:
+    done = kafka.tool("kafka.admin.ConfigCommand", "--bootstrap-server", address, *arguments)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("entity", "change", "key"),
+    [
+        (["--entity-type", "users", "--entity-name", "alice"], f"{P}=1024", P),
+        (["--entity-type", "users", "--entity-default"], "request_percentage=12.5", "request_per"),
+        (["--entity-type", "clients", "--entity-name", "app"], "consumer_byte_rate=7", "consumer_"),
+        (
+            ["--entity-type", "users", "--entity-name", "a b", "--entity-type", "clients",
+             "--entity-default"],
+            f"{P}=5", P,
+        ),
+        (["--entity-type", "ips", "--entity-name", "10.0.0.1"], f"{C}=5", C),
+    ],
+)  # fmt: skip
+def test_config_command(
+    brokers: list[Connection], entity: list[str], change: str, key: str
+) -> None:
+    ours = brokers[1]
+    command(ours.address, "--alter", *entity, "--add-config", change)
+    shown = command(ours.address, "--describe", *entity)
+    assert key in shown
+    name = change.partition("=")[0]
+    command(ours.address, "--alter", *entity, "--delete-config", name)
+    assert described(ours) == []
+
+
+def test_quotas_move_with_the_directory(tmp_path: Path) -> None:
+    try:
+        libs()
+    except OracleMissingError as missing:
+        pytest.skip(str(missing))
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "500"}
+    limits: Any = [(entity, {P: 10_000.0 + number}) for number, entity in enumerate(KINDS)]
+    with BrokerProcess(tmp_path / "ours", settings) as ours, Connection(ours.address, 20) as asked:
+        alter(asked, [*limits, ((("ip", "10.0.0.1"),), {C: 5.0})])
+        alter(asked, [(KINDS[0], {P: None, "request_percentage": 200.0})])
+        expected = described(asked)
+        ours.kill()  # what is answered survives it
+    theirs = KafkaNode(tmp_path / "theirs")
+    shutil.copytree(tmp_path / "ours", theirs.data)
+    theirs.start()
+    try:
+        with Connection(theirs.address, 20) as asked:
+            assert described(asked) == expected
+            alter(asked, [((("user", "later"),), {P: 77.0})])
+            expected = described(asked)
+        theirs.stop()
+    finally:
+        if theirs.running:
+            theirs.kill()
+    with BrokerProcess(theirs.data, settings) as ours, Connection(ours.address, 20) as asked:
+        assert described(asked) == expected
