@@ -26,6 +26,7 @@ from storage.files.text_files import decode_offsets, decode_partition_metadata
 from tests.simulation.clients.served import MAGIC_AT, seen_batch
 from tests.support.memory_inodes import Directory, Inode, find
 
+CRC_AT: Final = 5  # behind the offset and the size: epoch and magic are not covered
 _LAST_OFFSET_DELTA: Final = range(23, 27)
 _LEADING: Final = {*range(LOG_OVERHEAD), MAGIC_AT, *_LAST_OFFSET_DELTA}
 
@@ -52,6 +53,7 @@ class Flip:
     bit: int
     batch: Batch
     head: bytes  # of the batch as it is now: its header, and the flipped byte in any case
+    since_ns: int = 0  # when it flipped
 
     def __str__(self) -> str:
         batch = self.batch
@@ -77,6 +79,11 @@ class Flip:
     def hides(self) -> bool:
         """Whether it is in what leads from this batch to the next."""
         return self.at in _LEADING
+
+    @property
+    def shows(self) -> bool:
+        """Whether whoever checks the CRC of the batch finds it."""
+        return self.at >= LOG_OVERHEAD + CRC_AT
 
     @property
     def shift(self) -> int:

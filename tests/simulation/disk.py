@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -265,6 +266,7 @@ class SimDisk(MemoryFileSystem):
         """Flip a bit that is not in `known`, of a partition not in `but`: see `bit_flip`."""
         flip = bit_flip.flip_bit(self._root, rng, but, known)
         if flip is not None:
+            flip = replace(flip, since_ns=self.world.now_ns)
             self.harmed.add(flip.partition)
             self.world.note("disk", f"{flip}")
         return flip

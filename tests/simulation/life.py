@@ -165,6 +165,7 @@ class Life:
         observer: Observer,
     ) -> None:
         self.number = number
+        self.began_ns = world.now_ns
         self.loaded = loaded
         self.is_serving = False
         self.has_served = False

@@ -129,6 +129,9 @@ FAULTS: Final = {
     "clock jump": 2,
     "network cut": 2,
 }
+WITH_SEQUEL: Final = frozenset({"disk error", "flip"})
+SEQUELS: Final = ("kill", "kill", "power cut")
+SEQUEL_CHANCE: Final = 0.4
 CALM_CHANCE: Final = 0.15  # histories without any fault: whatever objects then is no excuse's
 CLIENTS_MAX: Final = 9
 PARTING_CHANCE: Final = 0.1  # of a client that closes its side behind what it has sent
@@ -185,6 +188,7 @@ def write_plan(seed: str) -> Plan:
         plan = ClientPlan("parting producer", "parting producer", parting.randint(2, 6))
         clients += (plan,)
     faults = _faults(chance)
+    faults += _sequels(random.Random(f"{seed}/sequels"), faults)
     transactions = random.Random(f"{seed}/transactions")
     if transactions.random() < TRANSACTIONS_CHANCE:
         clients = _with_transactions(transactions, clients)
@@ -258,6 +262,15 @@ def _faults(chance: random.Random) -> tuple[FaultPlan, ...]:
     return tuple(
         FaultPlan(f"{kind} {number}", kind, chance.randrange(SPAN_MS))
         for number, kind in enumerate(kinds, start=1)
+    )
+
+
+def _sequels(chance: random.Random, faults: tuple[FaultPlan, ...]) -> tuple[FaultPlan, ...]:
+    """Return unclean ends soon after faults that show at the next start."""
+    return tuple(
+        FaultPlan(f"sequel {number}", chance.choice(SEQUELS), fault.at_ms + chance.randrange(1_500))
+        for number, fault in enumerate(faults, start=1)
+        if fault.kind in WITH_SEQUEL and chance.random() < SEQUEL_CHANCE
     )
 
 

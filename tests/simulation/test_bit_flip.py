@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from protocol.record_batch import read_header
+from protocol.record_batch import read_header, verify
+from protocol.record_errors import RecordError
 from storage.files.filenames import OFFSET_MAX
 from storage.files.text_files import encode_offsets, encode_partition_metadata
 from tests.simulation.bit_flip import Flip, batches_below, found_again, holds, refused_from
@@ -49,6 +50,19 @@ def flipped(at: int, bit: int = 2, content: bytes | None = None) -> tuple[Flip, 
     head = bytes(content[second.begin : second.begin + max(61, at + 1)])
     assert first.end == second.begin
     return Flip("t-0", TOPIC_ID, LOG, second.begin + at, bit, second, head), content
+
+
+@pytest.mark.parametrize(("at", "shows"), [(0, False), (16, False), (17, True), (60, True)])
+def test_the_checksum_covers_all_from_its_own_place_on(at: int, *, shows: bool) -> None:
+    flip, content = flipped(at)
+    is_right = True
+    try:
+        verify(content, flip.batch.begin)
+    except RecordError:
+        is_right = False
+    assert flip.shows is shows
+    if shows:
+        assert not is_right
 
 
 def test_a_bit_flips_below_the_recovery_point_only() -> None:

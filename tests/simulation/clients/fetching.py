@@ -297,9 +297,16 @@ class Fetcher(Client):
         if found.batches:
             reading.epoch = found.batches[-1].epoch
         if found.flip is not None:
+            self.look_at_flip(asking, reading, found.flip)
             self.go_behind(reading, found.flip)
         elif found.corrupt:
             self.found_corrupt(reading, found.corrupt)
+
+    def look_at_flip(self, asking: Asking, reading: Reading, flip: Flip) -> None:
+        """Object to a batch that a start has found in the file, with a CRC that does not fit."""
+        life = self.context.life
+        if life is not None and flip.shows and flip.since_ns < life.began_ns < asking.began_ns:
+            self.wrong(reading, f"what {flip} was there at the start, and is served")
 
     def served(self, reading: Reading, part: Any, position: int) -> Served:
         """Return what a partition's answer to a fetch from a position holds; say what is wrong."""

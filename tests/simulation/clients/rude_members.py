@@ -6,8 +6,9 @@ a subscription that nobody can read. The callers act at once, join as static and
 of both protocols, forget to leave, and fill the group. So all refusals of groups are heard, and
 states are met that members who keep to the rules never enter.
 
-The group is their own. What they are answered must be a code that Kafka has for groups; a member
-that the group has never had is heard by no heartbeat and gets no assignment.
+The group is their own. What they are answered must be a code that Kafka has for groups. Nobody is
+heard who is no member, who names a generation that never was, or whose static id another client has
+taken over since.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ CALLERS: Final = 4
 PREFIX: Final = "rude"  # of its groups
 MISTAKES: Final = 0.3
 NOBODY: Final = "nobody"
+FAR: Final = 1_000  # generations ahead: no group of a history has so many
 GARBAGE: Final = b"\x00\x09garbage"
 JOIN_MS: Final = (500, 3_000)
 E: Final = ErrorCode
@@ -86,8 +88,11 @@ CODES: Final = frozenset(
 class Rude:
     """One caller of a party."""
 
-    def __init__(self, caller: Caller, party: list[Rude], group: str) -> None:
+    def __init__(
+        self, caller: Caller, party: list[Rude], group: str, fenced: set[tuple[str, str]]
+    ) -> None:
         self.caller = caller
+        self.fenced = fenced  # static ids with members of the party that have them no more
         self.rng: random.Random = caller.rng
         self.party = party
         self.group = group
@@ -137,7 +142,7 @@ class Rude:
         return self.instance_id
 
     def _number(self) -> int:
-        return self.generation + (self.rng.choice((-1, 1, 1_000)) if self._errs() else 0)
+        return self.generation + (self.rng.choice((-1, 1, FAR)) if self._errs() else 0)
 
     def _group(self) -> str:
         return self.rng.choice(("", " ")) if self.rng.random() < MISTAKES / 10 else self.group
@@ -150,6 +155,7 @@ class Rude:
     async def _ask(self, body: Any, lowest: int = 0, timeout_ms: int = 0) -> Any:
         """Send a request; return the answer if its codes are of groups and one is 0."""
         version = self.caller.version_of(type(body), lowest)
+        is_fenced = isinstance(body, _STATIC) and _static_id(body) in self.fenced
         answer = await self.caller.ask(body, version, timeout_ms=timeout_ms, what=self.group)
         if answer is None:
             return None
@@ -161,6 +167,10 @@ class Rude:
         is_heard = 0 in codes
         if is_heard and isinstance(body, _FOR_MEMBERS) and body.member_id == NOBODY:
             self.caller.record.fail(self.caller.name, f"{name} of a member that is none: {body}")
+        if is_heard and _generation(body) >= FAR:
+            self.caller.record.fail(self.caller.name, f"{name} of no generation: {body}")
+        if is_heard and is_fenced and _static_id(body) in self.fenced:
+            self.caller.record.fail(self.caller.name, f"{name} of a fenced member: {body}")
         return answer if is_heard or E.MEMBER_ID_REQUIRED in codes else None
 
     # -- Members of the classic protocol ----------------------------------------------------------
@@ -192,8 +202,15 @@ class Rude:
             self.member_id = answer.member_id
             if not answer.error_code:
                 self.generation, self.instance_id = answer.generation_id, instance_id
+                self._take_over(answer.member_id)
                 if answer.leader == answer.member_id and not self._errs():
                     await self.sync([one.member_id for one in answer.members])
+
+    def _take_over(self, member_id: str) -> None:
+        """Note that others of the party have lost their static id to this member."""
+        if self.instance_id:
+            ids = {other.member_id for other in self.party if other.instance_id == self.instance_id}
+            self.fenced.update((self.instance_id, one) for one in ids - {member_id, ""})
 
     async def sync(self, members: list[str] | None = None) -> None:
         """Ask for an assignment; the leader gives them."""
@@ -269,6 +286,8 @@ class Rude:
         if joins and self._errs():
             self.member_id = f"{self.caller.name}-{self.rng.randrange(4)}"
         epoch = 0 if joins else self.rng.choice((self._number(), self._number(), -3))
+        if not epoch:  # a consumer group takes any id, and then it is somebody's again
+            self.fenced -= {one for one in self.fenced if one[1] == self.member_id}
         owned: Any = [TopicPartitions(topic_id=bytes(16), partitions=[0])]
         body = ConsumerGroupHeartbeatRequest(
             group_id=self._group(),
@@ -299,14 +318,29 @@ class Rude:
 
 
 _FOR_MEMBERS: Final = (HeartbeatRequest, SyncGroupRequest, ConsumerGroupHeartbeatRequest)
+_STATIC: Final = (HeartbeatRequest, SyncGroupRequest, OffsetCommitRequest)
+
+
+def _static_id(body: Any) -> tuple[str, str]:
+    return body.group_instance_id or "", body.member_id
+
+
+def _generation(body: Any) -> int:
+    """Return the generation or epoch that a request names, -1 if it names none."""
+    if isinstance(body, OffsetCommitRequest):
+        return body.generation_id_or_member_epoch
+    if isinstance(body, ConsumerGroupHeartbeatRequest):
+        return body.member_epoch
+    return int(getattr(body, "generation_id", -1))
 
 
 async def run(context: Context, plan: ClientPlan) -> None:
     """Be a party."""
     party: list[Rude] = []
+    fenced: set[tuple[str, str]] = set()
     group = f"{PREFIX}-{plan.name}"
     for number in range(CALLERS):
-        party.append(Rude(Caller(context, plan, suffix=f" {number}"), party, group))
+        party.append(Rude(Caller(context, plan, suffix=f" {number}"), party, group, fenced))
     first, *others = party
     actors: list[Actor] = []
     try:

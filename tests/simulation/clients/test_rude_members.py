@@ -8,6 +8,7 @@ import pytest
 
 from protocol.errors import ErrorCode
 from protocol.kafka.codec import encode_message
+from protocol.messages.heartbeat import HeartbeatRequest
 from tests.simulation.clients.rude_members import NOBODY, Rude
 from tests.simulation.clients.wire import HANDLER_OF
 
@@ -46,7 +47,7 @@ class Told:
 def acted(code: int, steps: int = 400) -> Told:
     caller = Told(code)
     party: list[Rude] = []
-    party.append(Rude(caller, party, "g"))
+    party.append(Rude(caller, party, "g", set()))
     asyncio.run(party[0].act(steps))
     return caller
 
@@ -76,5 +77,32 @@ def test_other_codes_are_objections():
 
 def test_a_member_that_is_none_must_not_be_heard():
     found = acted(ErrorCode.NONE).found
-    assert found
-    assert all("of a member that is none" in one and NOBODY in one for one in found)
+    of_nobody = [one for one in found if "of a member that is none" in one]
+    assert of_nobody
+    assert all(NOBODY in one for one in of_nobody)
+
+
+def test_a_generation_that_never_was_must_not_be_heard():
+    found = acted(ErrorCode.NONE).found
+    said = {one.partition(" of no generation")[0] for one in found if "of no generation" in one}
+    assert said == {
+        "ConsumerGroupHeartbeatRequest",
+        "HeartbeatRequest",
+        "OffsetCommitRequest",
+        "SyncGroupRequest",
+    }
+
+
+def test_a_member_whose_static_id_another_has_must_not_be_heard():
+    caller, fenced = Told(ErrorCode.NONE), set()
+    first, second = Rude(caller, [], "g", fenced), Rude(caller, [], "g", fenced)
+    first.party = second.party = [first, second]
+    first.member_id, first.instance_id = "old", "i0"
+    second.member_id, second.instance_id = "new", "i0"
+    second._take_over("new")
+    body = HeartbeatRequest(group_id="g", generation_id=1, member_id="new", group_instance_id="i0")
+    asyncio.run(first._ask(body, 3))
+    assert caller.found == []
+    body.member_id = "old"
+    asyncio.run(first._ask(body, 3))
+    assert ["HeartbeatRequest of a fenced member" in one for one in caller.found] == [True]

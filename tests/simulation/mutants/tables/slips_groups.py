@@ -49,7 +49,7 @@ MUTANTS = (
         """\
     return
 """,
-        only_with=frozenset({"consumer member", "mixed member"}),
+        only_with=frozenset({"rude members"}),
     ),
     Mutant(
         "sync-of-an-old-generation-accepted",
@@ -60,7 +60,7 @@ MUTANTS = (
         raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 """,
         "",
-        only_with=frozenset({"classic member", "mixed member"}),
+        only_with=frozenset({"rude members"}),
     ),
     Mutant(
         "fenced-static-member-served",
@@ -75,7 +75,7 @@ MUTANTS = (
             member_id = known
         member = self.members.get(member_id)
 """,
-        only_with=frozenset({"classic member", "mixed member", "rude members"}),
+        only_with=frozenset({"rude members"}),
     ),
     Mutant(
         "assignment-answered-before-it-is-durable",
