@@ -27,7 +27,8 @@ def row_of(mutant: Mutant, found: Found, commit: str) -> str:
         said = said[:FAILURE_CHARS_MAX].rsplit(" ", 1)[0] + " …"
     seeds = str(found.seed)
     if found.seed is None:
-        seeds = f"not in {found.seeds:,}, of which {found.reached:,} run its code"
+        which = "were told" if mutant.only_with else "run its code"
+        seeds = f"not in {found.seeds:,}, of which {found.reached:,} {which}"
     said = f"`{said}`" if said else ""
     return f"| {mutant.name} | {mutant.row} | {seeds} | {found.judge} | {said} | {commit} |"
 

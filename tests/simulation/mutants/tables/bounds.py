@@ -44,8 +44,8 @@ MUTANTS = (
         (
             (
                 "broker/network/reading.py",
-                '"frame_begun_ns", "holds", "transport")',
-                '"frame_begun_ns", "holds", "is_paused", "transport")',
+                '"holds",\n        "transport",\n',
+                '"holds",\n        "is_paused",\n        "transport",\n',
             ),
             (
                 "broker/network/reading.py",

@@ -238,7 +238,7 @@ _UNANSWERED: Final = Hold.ANSWERS
         "when the queue has room for several, one waiting connection is told and the rest wait",
         "broker/network/processor.py",
         """\
-                self._queue.tell_next()
+                self.queue.tell_next()
 """,
         "",
     ),

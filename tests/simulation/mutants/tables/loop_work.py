@@ -30,10 +30,10 @@ MUTANTS = (
         "the loop opens the records that a fetch in maps answers with",
         "broker/dispatch.py",
         """\
-        elif request.header.opens_records and request.header.wants_thread(response):
+        if request.header.opens_records and request.header.wants_thread(response):
 """,
         """\
-        elif False:
+        if False:
 """,
         only_with=frozenset({"msgpack fetcher"}),
     ),
@@ -53,7 +53,7 @@ MUTANTS = (
 """,
         (
             (
-                "broker/partitions/fetch_reading.py",
+                "broker/partitions/fetch_asked.py",
                 """\
                 with without_waiting(NOTHING):
                     available = log.available_bytes(offset, limit)

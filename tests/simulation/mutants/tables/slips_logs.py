@@ -15,7 +15,7 @@ MUTANTS = (
             raise OffsetOutOfRange""",
         (
             (
-                "broker/partitions/fetch_reading.py",
+                "broker/partitions/fetch_asked.py",
                 """\
             if not log.start_offset <= offset <= log.end_offset:
                 return True
