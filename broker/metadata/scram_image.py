@@ -4,13 +4,11 @@ A user exists while it has a credential. `apply` does what Kafka's controller do
 credential replaces the one of the same mechanism and name; the removal of a credential that does
 not exist contradicts the log (Kafka does not start on one), so a change is checked before it is
 recorded. Codes of mechanisms that a newer Kafka may know are kept, and never found by name.
-
-Whoever has to know what is gone (a connection that logged in with it) listens for removals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from protocol.scram_records import (
@@ -35,14 +33,9 @@ class ScramImage:
 
     def __init__(self) -> None:
         self._users: dict[str, dict[int, ScramCredential]] = {}  # by name, then mechanism's code
-        self._listeners: list[Callable[[str, int], None]] = []
 
     def __len__(self) -> int:
         return len(self._users)
-
-    def listen(self, listener: Callable[[str, int], None]) -> None:
-        """Call `listener(user, code of the mechanism)` when a credential was removed."""
-        self._listeners.append(listener)
 
     def names(self) -> list[str]:
         """Return the names of all users."""
@@ -71,15 +64,13 @@ class ScramImage:
         )
 
     def remove(self, record: RemoveUserScramCredentialRecord) -> bool:
-        """Remove a credential, and tell the listeners. Return False if there is none."""
+        """Remove a credential. Return False if there is none."""
         if not self.has(record.name, record.mechanism):
             return False
         of_user = self._users[record.name]
         del of_user[record.mechanism]
         if not of_user:
             del self._users[record.name]
-        for listener in self._listeners:
-            listener(record.name, record.mechanism)
         return True
 
     def capture(self) -> ScramImage:

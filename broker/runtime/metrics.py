@@ -30,6 +30,7 @@ class Metrics:
     logins_failed: int = 0
     logins_timed_out: int = 0  # silent before their end
     logins_expired: int = 0  # connections.max.reauth.ms, or the end of a token
+    logins_removed: int = 0  # connections that ended with their user
     connections_closed_idle: int = 0  # connections.max.idle.ms
     acls_now: int = 0
     authorizations_denied: int = 0  # and answered with an error; filtering does not count

@@ -216,7 +216,7 @@ def passwd(
 ) -> None:
     """Change the password of the user NAME, for all mechanisms that the user has.
 
-    Connections that are open stay.
+    Connections that are open stay; `barnabas users remove` ends them.
     """
     changed: list[str] = []
     password = _password(name, password_file)
@@ -240,7 +240,7 @@ def passwd(
 def remove(
     names: tuple[str, ...], *, mechanisms: tuple[str, ...], place: Place, deletion: Deletion
 ) -> None:
-    """Remove the users NAME..., or only the mechanisms of --mechanism."""
+    """Remove the users NAME..., or only the mechanisms of --mechanism; end their connections."""
     from protocol.messages.alter_user_scram_credentials import ScramCredentialDeletion
 
     codes = {SCRAM_MECHANISMS[one] for one in mechanisms} or set(ScramMechanism)

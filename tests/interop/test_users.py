@@ -97,6 +97,7 @@ def may_log_in(address: str, user: str, mechanism: str, password: str) -> bool:
     try:
         client.list_topics(timeout=15)
     except KafkaException:
+        client.poll(1)  # hand over the errors
         assert any(error.code() == KafkaError._AUTHENTICATION for error in errors), errors
         return False
     return True

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, cast
 
@@ -46,7 +46,8 @@ class Scripted:
         if word == "more":
             return Reply(b"go on")
         if word == "user":
-            return Reply(b"welcome", Identity(name, self.rig.expires_at_ms))
+            holds = self.rig.still_holds
+            return Reply(b"welcome", Identity(name, self.rig.expires_at_ms, holds))
         if word == "later":
             return self.later(name)
         if word == "crash":
@@ -70,6 +71,7 @@ class Rig:
         self.budget = ByteBudget(1 << 30, self.metrics, "budget_full_waits")
         self.queue = RequestQueue(100, self.metrics)
         self.expires_at_ms: int | None = None
+        self.still_holds: Callable[[], bool] | None = None
         self.opened = asyncio.Event()
         self.taken: list[Request] = []
         offer = Offer(lambda: Scripted(self), max_reauth_ms)

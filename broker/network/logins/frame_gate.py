@@ -53,6 +53,8 @@ class FrameGate:
         """Whether the next frame is for a handler; if not, the login has taken it, or it waits."""
         connection, login, processor = self._connection, self.login, self._processor
         frames, reading = connection.frames, connection.reading
+        if self.end_if_removed():
+            return False
         api_key = -1
         if not login.takes_raw_tokens:
             api_key = connection.info.dialect.api_of(memoryview(frames[0]))
@@ -70,6 +72,14 @@ class FrameGate:
         if frames and not reading.held:
             processor.ready(connection)
         return False
+
+    def end_if_removed(self) -> bool:
+        """Close the connection if its user was removed; return whether that is so."""
+        if not self.login.session.is_removed:
+            return False
+        self._processor.metrics.logins_removed += 1
+        self._connection.abort("its user was removed")
+        return True
 
     def _log_in(self, api_key: int, frame: bytearray) -> None:
         """Hand a frame of a client that is not logged in to the login."""

@@ -21,7 +21,8 @@ with the end of the connection. The delay is a timer: it holds up nothing but th
 
 Login again (KIP-368). If logins have an end, a SaslHandshake on an open connection begins another,
 at most once a second, with the same mechanism and for the same principal. After the end of a login
-the next request closes the connection.
+the next request closes the connection. So does the removal of the user, at once
+(`FrameGate.end_if_removed`).
 
 The mechanisms themselves are in `broker.security.sasl`.
 """
@@ -43,7 +44,7 @@ from broker.runtime.clock import SECOND_NS
 from broker.runtime.one_by_one import TooManyWait
 from broker.runtime.owners import Owner
 from broker.runtime.request import Buffer, Request
-from broker.security.sasl.mechanism import AuthenticationFailed, Mechanism, Reply
+from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Mechanism, Reply
 from protocol.api_keys import ApiKey
 from protocol.dialect import RequestHeader
 from protocol.errors import ErrorCode
@@ -88,10 +89,10 @@ class SaslGate:
         "_mechanism",
         "_parts",
         "_pending",
-        "_session",
         "_state",
         "_usual_bytes_max",
         "is_closed",
+        "session",
     )
 
     def __init__(self, connection: GatedConnection, parts: SaslParts) -> None:
@@ -104,7 +105,7 @@ class SaslGate:
         self._mechanism = ""
         self._login: Mechanism | None = None
         self._is_again = False
-        self._session = LoginSession(parts.clock)
+        self.session = LoginSession(parts.clock)
         self._pending: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._deadline_ns = 0
         self._heard()
@@ -128,7 +129,7 @@ class SaslGate:
 
     def passes(self, api_key: int) -> bool:
         """Whether a request may go to its handler; if not, the gate is closed now, or all over."""
-        session = self._session
+        session = self.session
         if not session.has_end:
             return True
         if api_key == _HANDSHAKE and session.may_renew():
@@ -264,7 +265,7 @@ class SaslGate:
                 said = f"{said} {before.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}"
                 self._refused(request, AuthenticationFailed(said))
                 return
-            lifetime_ms = self._open(principal, reply.identity.expires_at_ms)
+            lifetime_ms = self._open(principal, reply.identity)
         if request.header.api_version == _RAW_VERSION:
             self._send(request, [_SIZE.pack(len(reply.token)) + reply.token])
         else:
@@ -273,12 +274,12 @@ class SaslGate:
             )
             self._respond(request, answer)
 
-    def _open(self, principal: str, expires_at_ms: int | None) -> int:
+    def _open(self, principal: str, identity: Identity) -> int:
         """Open the gate; return for how long, in ms, or 0."""
         parts, connection = self._parts, self._connection
         offer = parts.listeners.of(connection.info.listener.name).offers.get(self._mechanism)
         max_reauth_ms = offer.max_reauth_ms if offer is not None else 0
-        lifetime_ms = self._session.begin(max_reauth_ms, expires_at_ms)
+        lifetime_ms = self.session.begin(max_reauth_ms, identity)
         parts.metrics.logins += 1
         connection.info.principal = principal
         self._login = None

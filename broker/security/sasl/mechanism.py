@@ -16,15 +16,19 @@ and holds no secret either.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 
 class Identity(NamedTuple):
-    """Who a client is: a user's name, and when that ends, by the wall clock, if it does."""
+    """Who a client is: a user's name, and when that ends, by the wall clock, if it does.
+
+    `still_holds` says whether the user may still be logged in; None: as long as the connection.
+    """
 
     user: str
     expires_at_ms: int | None = None
+    still_holds: Callable[[], bool] | None = None
 
 
 class Reply(NamedTuple):

@@ -33,6 +33,10 @@ class PlainUsers(Protocol):
         """Whether it is the user's password."""
         ...
 
+    def still_holds(self, user: str) -> Callable[[], bool] | None:
+        """Return what says whether the user is still one; None: as long as the connection."""
+        ...
+
 
 class JaasUsers:
     """The users that the configuration names, by keyed digests of their passwords."""
@@ -51,6 +55,10 @@ class JaasUsers:
         )
         return is_equal and expected is not None
 
+    def still_holds(self, user: str) -> Callable[[], bool] | None:  # noqa: ARG002
+        """Return None: a changed configuration ends no connections."""
+        return None
+
     def _digest(self, password: str) -> bytes:
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), hashlib.sha256)
 
@@ -62,10 +70,18 @@ class ScramUsers:
         self._users = users
         self._run = run
 
-    def check(self, user: str, password: str) -> Awaitable[bool]:
-        """Whether it is the user's password."""
-        credentials = {mechanism: self._users.find(mechanism, user) for mechanism in HASHES}
-        return self._run(partial(_has_derived, credentials, password))
+    async def check(self, user: str, password: str) -> bool:
+        """Whether it is the user's password, before and after the thread has looked."""
+        credentials = self._credentials(user)
+        is_right = await self._run(partial(_has_derived, credentials, password))
+        return is_right and self._credentials(user) == credentials
+
+    def still_holds(self, user: str) -> Callable[[], bool] | None:
+        """Return what says whether the user has any credential."""
+        return lambda: any(self._users.has(mechanism, user) for mechanism in HASHES)
+
+    def _credentials(self, user: str) -> dict[str, Credential]:
+        return {mechanism: self._users.find(mechanism, user) for mechanism in HASHES}
 
 
 def _has_derived(credentials: Mapping[str, Credential], password: str) -> bool:
@@ -99,20 +115,18 @@ class Plain:
             raise AuthenticationFailed("Authentication failed: password not specified")
         checked = self._users.check(user, password)
         if isinstance(checked, bool):
-            return _reply(authzid, user, is_right=checked)
-        return _wait(authzid, user, checked)
+            return self._reply(authzid, user, is_right=checked)
+        return self._wait(authzid, user, checked)
 
+    async def _wait(self, authzid: str, user: str, checked: Awaitable[bool]) -> Reply:
+        return self._reply(authzid, user, is_right=await checked)
 
-async def _wait(authzid: str, user: str, checked: Awaitable[bool]) -> Reply:
-    return _reply(authzid, user, is_right=await checked)
-
-
-def _reply(authzid: str, user: str, *, is_right: bool) -> Reply:
-    if not is_right:
-        raise AuthenticationFailed(WRONG, f"{WRONG} (user {shown(user)})")
-    if authzid not in ("", user):
-        raise AuthenticationFailed(
-            "Authentication failed: Client requested an authorization id that is different from"
-            " username"
-        )
-    return Reply(b"", Identity(user))
+    def _reply(self, authzid: str, user: str, *, is_right: bool) -> Reply:
+        if not is_right:
+            raise AuthenticationFailed(WRONG, f"{WRONG} (user {shown(user)})")
+        if authzid not in ("", user):
+            raise AuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different from"
+                " username"
+            )
+        return Reply(b"", Identity(user, still_holds=self._users.still_holds(user)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Callable
+from functools import partial
 
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Reply, shown
 from broker.security.sasl.scram_users import Credential, CredentialSource
@@ -86,7 +87,10 @@ class ScramServer:
         answer = keyed(self._mechanism, credential.server_key, text)
         if not is_right or credential.is_mock:
             raise self._refused(f"unknown user or wrong password, {user}")
-        return Reply(f"v={encoded(answer)}".encode(), Identity(first.user))
+        if self._users.find(self._mechanism, first.user) != credential:
+            raise self._refused(f"changed or removed during the login, {user}")
+        still_holds = partial(self._users.has, self._mechanism, first.user)
+        return Reply(f"v={encoded(answer)}".encode(), Identity(first.user, still_holds=still_holds))
 
     def _refused(self, why: str) -> AuthenticationFailed:
         said = (

@@ -76,6 +76,10 @@ class CredentialSource:
             stored.salt, stored.stored_key, stored.server_key, stored.iterations, is_mock=False
         )
 
+    def has(self, mechanism: str, user: str) -> bool:
+        """Whether the user has a credential for a mechanism."""
+        return self._directory.scram(mechanism, user) is not None
+
     def _mock(self, mechanism: str, user: str) -> Credential:
         name = f"{mechanism}\0{user}".encode("utf-8", "surrogatepass")
         seed = hmac.digest(self._secret, name, hashlib.sha512)

@@ -3,7 +3,7 @@
 They are the SCRAM credentials of the metadata log (`broker.metadata.scram_image`). A change holds
 for new logins from the moment it is recorded, and is answered once it is durable; what is looked up
 here is never remembered. All changes of a request are one batch of records, so a crash leaves all
-of them or none.
+of them or none. Connections of removed users end before the answer.
 
 A request with many changes is planned and encoded in threads. Its plan may then be out of date: a
 credential that it removes may be gone. So the turn that records it checks the plan once more.
@@ -45,6 +45,11 @@ class Users:
         self._record = record
         self._pool = pool
         self._clock = clock
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after credentials were removed, before that is answered."""
+        self._listeners.append(listener)
 
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
         """Return a user's credential for a mechanism such as "SCRAM-SHA-256", or None."""
@@ -73,7 +78,12 @@ class Users:
                 break
         if records:
             _log(plan, by)
-            await self._record(records, batch)
+            try:
+                await self._record(records, batch)
+            finally:  # they are removed even if that is not durable yet
+                if plan.removals:
+                    for listener in self._listeners:
+                        listener()
         return plan.outcomes
 
 

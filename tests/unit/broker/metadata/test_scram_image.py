@@ -1,9 +1,8 @@
-"""The users of the image after each record, and what removals tell."""
+"""The users of the image after each record, and what is refused."""
 
 import pytest
 
 from broker.metadata.image import ClusterImage, ImageError
-from broker.metadata.scram_image import ScramImage
 from broker.metadata.snapshots import image_records
 from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
@@ -56,18 +55,6 @@ def test_a_user_is_gone_with_the_last_credential():
 def test_the_removal_of_a_credential_that_is_not_there_contradicts_the_log(records):
     with pytest.raises(ImageError, match="alice has no credential for mechanism 1"):
         image_of(*records, removal("alice"))
-
-
-def test_listeners_hear_of_removals_only():
-    heard = []
-    scram = ScramImage()
-    scram.listen(lambda user, mechanism: heard.append((user, mechanism)))
-    scram.upsert(credential("alice"))
-    scram.upsert(credential("alice", salt=b"new"))
-    assert not scram.remove(removal("bob"))
-    assert heard == []
-    assert scram.remove(removal("alice"))
-    assert heard == [("alice", 1)]
 
 
 def test_a_captured_image_does_not_change():

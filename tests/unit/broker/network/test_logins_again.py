@@ -137,3 +137,33 @@ async def test_no_order_of_frames_lets_a_stranger_in(seed: int) -> None:
     assert rig.connection.info.principal == ANONYMOUS
     rig.connection.connection_lost(None)
     assert not rig.connection.slots
+
+
+# -- users who are removed -------------------------------------------------------------------------
+
+
+async def test_a_removed_users_connection_ends_at_once() -> None:
+    rig = Rig()
+    there = [True]
+    rig.still_holds = lambda: there[0]
+    await logged_in(rig)
+    gate = rig.connection.gate
+    assert gate is not None
+    assert not gate.end_if_removed()
+    await rig.send(MetadataRequest(topics=[]), 1)
+    assert len(rig.passed()) == 1
+    there[0] = False
+    assert gate.end_if_removed()
+    assert (rig.transport.ended, rig.metrics.logins_removed) == ("aborted", 1)
+    rig.assert_at_rest()
+
+
+async def test_a_request_of_a_removed_user_reaches_no_handler() -> None:
+    rig = Rig()
+    there = [True]
+    rig.still_holds = lambda: there[0]
+    await logged_in(rig)
+    there[0] = False
+    await rig.send(MetadataRequest(topics=[]), 1)
+    assert (rig.passed(), rig.transport.ended) == ([], "aborted")
+    rig.assert_at_rest()

@@ -9,7 +9,7 @@ import pytest
 from broker.metadata.scram_image import ScramCredential
 from broker.security.oauth.token_validator import TokenValidator
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Mechanism, Reply, shown
-from broker.security.sasl.plain import WRONG
+from broker.security.sasl.plain import WRONG, ScramUsers
 from broker.security.sasl.sasl_listeners import SaslListeners
 from broker.security.sasl.scram_users import MOCK_ITERATIONS, CredentialSource
 from config.sasl_settings import MechanismSettings, SaslSettings
@@ -37,6 +37,7 @@ class Directory:
     def __init__(self, mechanism: str = SHA_256, size: int | None = None) -> None:
         salted = salted_password(mechanism, PASSWORD, b"salt", 4096)
         self.mechanism = mechanism
+        self.is_removed = False
         self.credential = ScramCredential(
             b"salt",
             stored_key(mechanism, client_key(mechanism, salted))[:size],
@@ -45,7 +46,9 @@ class Directory:
         )
 
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
-        return self.credential if (mechanism, user) == (self.mechanism, USER) else None
+        if self.is_removed or (mechanism, user) != (self.mechanism, USER):
+            return None
+        return self.credential
 
 
 async def at_once(call: Callable[[], bool]) -> bool:
@@ -89,7 +92,7 @@ def plain(user: str, password: str, authzid: str = "") -> bytes:
 @pytest.mark.parametrize("authzid", ["", USER])
 def test_plain_lets_a_user_in(authzid: str) -> None:
     reply = now(begin("PLAIN").respond(plain(USER, PASSWORD, authzid)))
-    assert reply == (b"", Identity(USER))
+    assert (reply.token, reply.identity) == (b"", Identity(USER))
 
 
 PLAIN_REFUSED = [
@@ -131,7 +134,8 @@ async def test_plain_may_be_checked_against_scram_users(mechanism: str) -> None:
     login = listeners(Directory(mechanism)).of("L").offers["PLAIN"].begin
     answer = login().respond(plain(USER, PASSWORD))
     assert not isinstance(answer, Reply)
-    assert await answer == (b"", Identity(USER))
+    reply = await answer
+    assert (reply.token, reply.identity.user) == (b"", USER)
     for user, password in ((USER, "wrong"), ("nobody", PASSWORD), ("nobody", "wrong")):
         refused = login().respond(plain(user, password))
         assert not isinstance(refused, Reply)
@@ -179,7 +183,9 @@ def test_scram_lets_a_user_in_and_proves_itself(mechanism: str, header: str, res
     assert client.server.nonce.startswith("abc")
     assert len(client.server.nonce) > 20
     reply = client.finish(*client.final(rest=rest))
-    assert reply == (f"v={client.expected}".encode(), Identity(USER))
+    assert reply.token == f"v={client.expected}".encode()
+    assert reply.identity is not None
+    assert reply.identity.user == USER
 
 
 def test_nonces_differ() -> None:
@@ -297,3 +303,54 @@ def test_changed_settings_hold_for_new_logins() -> None:
 def test_a_name_in_a_log_has_a_bound_and_no_line_of_its_own() -> None:
     assert shown("a\nb") == r"'a\nb'"
     assert len(shown("x" * 1000)) == 66
+
+
+# -- users that change -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", SHA_256])
+async def test_a_login_holds_while_the_user_is_there(mechanism: str) -> None:
+    directory = Directory()
+    login = listeners(directory).of("L").offers[mechanism].begin()
+    if mechanism == "PLAIN":
+        answer = login.respond(plain(USER, PASSWORD))
+        assert not isinstance(answer, Reply)
+        reply = await answer
+    else:
+        client = Client(mechanism, login, f"n={NAME},r=abc")
+        reply = client.finish(*client.final())
+    assert reply.identity is not None
+    assert reply.identity.still_holds is not None
+    assert reply.identity.still_holds()
+    directory.credential = Directory(SHA_256).credential  # a new password: the login stays
+    assert reply.identity.still_holds()
+    directory.is_removed = True
+    assert not reply.identity.still_holds()
+
+
+@pytest.mark.parametrize("change", ["removed", "another password"])
+async def test_a_user_who_changes_during_the_login_is_refused(change: str) -> None:
+    directory = Directory()
+
+    def happen() -> None:
+        directory.is_removed = change == "removed"
+        old = directory.credential
+        directory.credential = ScramCredential(old.salt, b"x" * 32, old.server_key, 4096)
+
+    login = listeners(directory).of("L").offers[SHA_256].begin()
+    client = Client(SHA_256, login, f"n={NAME},r=abc")
+    final = client.final()
+    happen()
+    with pytest.raises(AuthenticationFailed) as refused:
+        client.finish(*final)
+    assert "changed or removed during the login" in refused.value.why
+
+    directory = Directory()
+
+    async def in_between(call: Callable[[], bool]) -> bool:
+        found = call()
+        happen()
+        return found
+
+    source = CredentialSource(directory, b"secret")
+    assert not await ScramUsers(source, in_between).check(USER, PASSWORD)
