@@ -52,7 +52,8 @@ COMPACTING = {
 LOAD_S_MAX = 10.0
 START_S_MAX = 60.0
 REFUSALS_OF_ROT = {2, 56}  # CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
-FAILPOINT_S_MAX = 1.0  # how long to wait for a failpoint
+FAILPOINT_S_MAX = 1.0  # how long to wait for a failpoint; what does not come to it is killed
+FAILPOINT_STRETCH_MAX = 3.0
 
 Topics = Mapping[str, tuple[int, Mapping[str, str]]]  # partitions and configs of each
 
@@ -213,7 +214,8 @@ class BaseLife(ABC):
     async def _load(self, crash: Crash, before: int) -> bool:
         """Let the clients work until the crash is due; return whether the broker died by itself."""
         limit = Limit(LOAD_S_MAX)
-        span = Limit(FAILPOINT_S_MAX if crash.serving else self.chance.uniform(0.02, 0.4))
+        span_s = FAILPOINT_S_MAX if crash.serving else self.chance.uniform(0.02, 0.4)
+        span = Limit(span_s, FAILPOINT_STRETCH_MAX)
         while not limit.is_over:
             if not self.broker.running:
                 return True

@@ -26,13 +26,14 @@ def stretch() -> float:
 
 
 class Limit:
-    """A time limit that begins now, in seconds of an idle machine."""
+    """A time limit that begins now, in seconds of an idle machine; `stretch_max` bounds it."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, stretch_max: float = STRETCH_MAX) -> None:
         self._seconds = seconds
+        self._stretch_max = stretch_max
         self._began_s = time.monotonic()
 
     @property
     def is_over(self) -> bool:
         """Whether it has passed, by the load of this moment."""
-        return time.monotonic() - self._began_s > self._seconds * stretch()
+        return time.monotonic() - self._began_s > self._seconds * min(stretch(), self._stretch_max)

@@ -33,12 +33,14 @@ def test_a_limit_goes_by_the_load_of_the_moment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     monkeypatch.setattr(os, "getpriority", lambda _which, _who: 0)
-    limit = Limit(10)
+    limit, short = Limit(10), Limit(10, 1.5)
     now_s = 109.0
     assert not limit.is_over
     now_s = 111.0
     assert limit.is_over
     load = 2.0
-    assert not limit.is_over
+    assert (limit.is_over, short.is_over) == (False, False)
+    now_s = 116.0
+    assert (limit.is_over, short.is_over) == (False, True)
     now_s = 121.0
     assert limit.is_over
