@@ -8,6 +8,10 @@ are dropped: the replay of the batches there adds them again.
 A snapshot that says nothing is one that Kafka wrote, or has lost its `.producers` file. If it names
 a producer that has had a marker, no list is trusted, and all are built anew. Otherwise what looks
 right is taken as it is. Kafka itself trusts any list, and a missing one.
+
+Compaction merges segments, and a crash may come before the snapshot that says so. The list of the
+merged segment may then begin as that of its first one did: what was vouched for under the names of
+the others would be dropped as newer. So a list is not trusted if it should have those of others.
 """
 
 from __future__ import annotations
@@ -46,11 +50,12 @@ def load_aborts(
     """
     end_offset = loaded.state.end_offset
     wrong: list[Segment] = []
+    merged = _merged(segments, loaded)
     for segment in segments:
         data = _read(home, segment) if segment.base_offset in listed else b""
         if segment.base_offset >= end_offset:
             segment.aborts.begin_anew()
-        elif not _is_taken(segment, data, loaded):
+        elif segment in merged or not _is_taken(segment, data, loaded):
             wrong.append(segment)
     if wrong:
         _rebuild(segments, wrong, end_offset, before, now_ms, report)
@@ -81,6 +86,16 @@ def _read(home: Home, segment: Segment) -> bytes:
         if error.errno in NO_DESCRIPTOR:
             raise
         return b""  # as good as lost
+
+
+def _merged(segments: Sequence[Segment], loaded: LoadedProducers) -> set[Segment]:
+    """Return the segments that hold what were others, with lists, when the snapshot was taken."""
+    bases = {segment.base_offset for segment in segments}
+    return {
+        segments[producer_replay.index_of(segments, base_offset)]
+        for base_offset in loaded.aborts or ()
+        if base_offset not in bases and base_offset > segments[0].base_offset
+    }
 
 
 def _is_taken(segment: Segment, data: bytes, loaded: LoadedProducers) -> bool:

@@ -107,7 +107,7 @@ class Campaign:
             if life.tally.found:
                 where = f"after {', '.join(names)} in {life.directory}:"
                 print(
-                    "\n  ".join([where, *(one[:200] for one in life.tally.found[:12])]),
+                    "\n  ".join([where, *(one[:700] for one in life.tally.found[:12])]),
                     file=sys.stderr,
                 )
 

@@ -5,8 +5,11 @@ import itertools
 
 import pytest
 
+from storage.compaction.cleanable import find_cleanable
+from storage.compaction.one_pass import compact
 from storage.opening import abort_loading
 from storage.segments.abort_index import ENTRY_BYTES
+from tests.support.compacting import FIVE, drive, keyed, limits, settle
 from tests.support.log_house import NOW, House, append, batch, checkpoint, flush
 from tests.support.log_transactions import end, mark, send
 from tests.support.stopped_logs import warnings_of
@@ -295,3 +298,31 @@ def test_a_segment_takes_its_list_with_it():
     log = house.restart(**SEGMENTS)
     assert log.aborted(0, log.end_offset) == [(pid, first) for pid, first, _ in kept]
     assert not [text for text in warnings_of(house) if "txnindex" in text]
+
+
+@pytest.mark.parametrize("how", ["kill", "lost", "kept"])
+@pytest.mark.parametrize("has_first", [False, True], ids=["empty first", "same first"])
+def test_lists_of_merged_segments_outlive_a_crash_before_the_next_snapshot(how, has_first):
+    """The snapshot knows the segments that a pass has merged, each with its own list."""
+    house = House()
+    house.open()
+    log = house.log(**FIVE)
+    pids = [1, 2] if has_first else [2]
+    for pid in (1, 2):
+        key = [(b"%d" % pid, b"v")]
+        log.append(keyed(key, pid=pid, epoch=0, sequence=0, transactional=pid in pids), NOW, 1)
+        if pid in pids:
+            end(log, pid, commit=False, epoch=0)  # of TV1: the header of its data stays
+        log.roll(NOW)
+    log.append(keyed([(b"end", b"")]), NOW)
+    settle(house, log)
+    wanted = listed(log)
+    assert [pid for pid, _ in wanted] == pids
+    drive(compact(log, find_cleanable(log, NOW), limits(), NOW))
+    assert (len(log.segments), listed(log)) == (2, wanted)
+    leave(house, how)
+    again = house.restart(**FIVE)
+    assert listed(again) == wanted
+    house.stop()
+    assert len(entries(house)) == len(wanted)
+    assert listed(house.restart(**FIVE)) == wanted
