@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark_barnabas.columns import BATCH_BYTES_MAX, BATCH_HEADERS_MAX
+from pyspark_barnabas.security_options import security_options
 from pyspark_barnabas.settings import Settings
 from pyspark_barnabas.wire.brokers import ClusterOptions
 from pyspark_barnabas.wire.compression import NAMES
@@ -55,15 +56,10 @@ TOPIC_IDS: Final = "@topicIds"
 
 
 def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
-    """Read the options of the connection. Raises BadOption, also for TLS and SASL."""
+    """Read the options of the connection. Raises BadOption."""
     for name in settings.names():
         if name in _REFUSED:
             raise BadOption(f"{name} is not supported: {_REFUSED[name]}")
-        if name.startswith(("kafka.ssl.", "kafka.sasl.")):
-            raise BadOption(f"{name} is given, but {_NO_TLS}")
-    protocol = str(settings.get("kafka.security.protocol", "PLAINTEXT"))
-    if protocol.upper() != "PLAINTEXT":
-        raise BadOption(f"kafka.security.protocol is {protocol}, but {_NO_TLS}")
     timeout_name = "kafka.delivery.timeout.ms" if is_sink else "kafka.default.api.timeout.ms"
     timeout_ms = 120_000 if is_sink else 60_000
     servers = settings.get("kafka.bootstrap.servers")
@@ -78,6 +74,7 @@ def cluster_options(settings: Settings, *, is_sink: bool) -> ClusterOptions:
         timeout_ms=settings.number(timeout_name, timeout_ms),
         timeout_name=timeout_name,
         topic_names="topic" if is_sink else "assign, subscribe",
+        security=security_options(settings),
     )
 
 
@@ -86,14 +83,10 @@ _NO_OPTIONS: Final = (
     "them in each query, SELECT … FROM table WITH ('kafka.bootstrap.servers' = …, 'subscribe' "
     "= …), or create a view, CREATE TEMPORARY VIEW … USING barnabas OPTIONS (…)"
 )
-_NO_TLS: Final = (
-    "this source supports plain connections only. Use a PLAINTEXT listener, on a network that "
-    "you trust, or Spark's own Kafka connector"
-)
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.removeprefix("PLAINTEXT://").rpartition(":")
+    host, colon, port = text.rpartition("://")[2].rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise BadOption(f"kafka.bootstrap.servers holds {text!r}, expected host:port")
     return host.strip("[]"), int(port)

@@ -78,9 +78,9 @@ def test_offsets_are_taken_as_a_streams_progress_shows_them():
         ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', expected one of true, false"),
         ({"minPartitions": "0"}, "minPartitions is '0', expected a whole number of at least 1"),
         ({"kafka.isolation.level": "strict"}, "kafka.isolation.level is 'strict'"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "is SASL_SSL, but this source supports plain"),
+        ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol is TLS, expected one of"),
         ({"kafka.ssl.truststore.location": "x"}, "kafka.ssl.truststore.location is given, but"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "Use a PLAINTEXT listener"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "is given, but kafka.security.protocol is PLAINTEXT"),
         ({"kafka.auto.offset.reset": "latest"}, "not supported: use startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "Spark keeps the offsets"),
         (

@@ -62,7 +62,7 @@ def test_a_batch_is_read_with_all_columns_or_with_few(spark, topic):
     [
         ({"subscribe": "nowhere"}, None, "there is no nowhere on this cluster"),
         ({"startingOffsets": "{"}, None, "startingOffsets is '{', which is not JSON"),
-        ({"kafka.security.protocol": "SSL"}, None, "kafka.security.protocol is SSL"),
+        ({"kafka.security.protocol": "TLS"}, None, "kafka.security.protocol is TLS"),
         ({"path": "/data"}, None, "path is not supported: files are read .* serve --read-only"),
         ({}, "offset string", "the schema has offset string; a topic has key binary"),
     ],

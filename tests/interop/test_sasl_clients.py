@@ -104,7 +104,7 @@ def confluent(way: Way, topic: str) -> list[bytes]:
     consumer.subscribe([topic])
     found: list[bytes] = []
     while len(found) < len(VALUES):
-        messages = consumer.consume(500, PATIENCE_S)
+        messages = consumer.consume(len(VALUES) - len(found), PATIENCE_S)
         assert messages, f"{len(found)} of {len(VALUES)}"
         found += [message.value() for message in messages]
     consumer.close()

@@ -15,6 +15,7 @@ from pyspark_barnabas.wire.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPI
 from pyspark_barnabas.wire.errors import UnknownTopic
 from pyspark_barnabas.wire.primitives import parse
 from pyspark_barnabas.wire.protocol import TopicMetadata
+from pyspark_barnabas.wire.security import PLAINTEXT, Security
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class ClusterOptions:
     timeout_ms: int
     timeout_name: str = "kafka.default.api.timeout.ms"  # the option, for errors
     topic_names: str = "assign, subscribe"  # the options that name topics, for errors
+    security: Security = PLAINTEXT
 
 
 class Brokers:
@@ -106,8 +108,9 @@ class Brokers:
         if connection is None:
             host, port = address
             try:
+                options = self._options
                 connection = Connection(
-                    host, port, self._options.client_id, self._options.request_timeout_ms
+                    host, port, options.client_id, options.request_timeout_ms, options.security
                 )
             except OSError as error:
                 raise OSError(f"{host}:{port}: {error}") from None

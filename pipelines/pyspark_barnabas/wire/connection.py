@@ -13,23 +13,33 @@ import struct
 from collections import deque
 
 from pyspark_barnabas.wire.errors import BrokerRefused
-from pyspark_barnabas.wire.primitives import parse
+from pyspark_barnabas.wire.logins import begin
+from pyspark_barnabas.wire.primitives import Reader, parse, string
 from pyspark_barnabas.wire.protocol import (
     ADMIN_VERSIONS,
     API_NAMES,
     API_VERSIONS,
     DESCRIBE_TRANSACTIONS,
     LIST_TRANSACTIONS,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
     VERSIONS,
     read_api_versions,
     request,
 )
+from pyspark_barnabas.wire.security import PLAINTEXT, Security
 
 RESPONSE_BYTES_MAX = 1 << 30  # no broker sends more: a fetch asks for far less
 
 _size = struct.Struct(">i")
 _CORRELATION_BYTES = 4
 _SINCE_KAFKA_3 = (DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS)
+
+
+def _read_token(reader: Reader) -> tuple[int, str, bytes]:
+    """Return the error code, its text and the broker's token."""
+    code, text, size = reader.int16(), reader.string(), reader.int32()
+    return code, text, bytes(reader.data[reader.position : reader.position + max(0, size)])
 
 
 class ConnectionLost(OSError):
@@ -39,7 +49,14 @@ class ConnectionLost(OSError):
 class Connection:
     """An open connection; the owner closes it."""
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        timeout_ms: int,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
@@ -48,7 +65,11 @@ class Connection:
         self._socket = socket.create_connection((host, port), timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            if security.is_encrypted:
+                self._socket = security.context().wrap_socket(self._socket, server_hostname=host)
             self._check_versions()
+            if security.mechanism:
+                self._log_in(security)
         except BaseException:
             self.close()
             raise
@@ -93,6 +114,32 @@ class Connection:
             done += count
         view.release()
         return data
+
+    def _log_in(self, security: Security) -> None:
+        """Log in by SASL. Raises BrokerRefused."""
+        answer = self.call(SASL_HANDSHAKE, string(security.mechanism))
+        code, offered = parse(lambda reader: (reader.int16(), reader.array(reader.string)), answer)
+        if code:
+            raise BrokerRefused(
+                code,
+                f"{self.address} does not offer {security.mechanism}, but "
+                f"{', '.join(offered) or 'no login'}: see kafka.sasl.mechanism",
+            )
+        tokens = begin(security.mechanism, security.username, security.password)
+        token: bytes | None = next(tokens)
+        while token is not None:
+            body = struct.pack(">i", len(token)) + token
+            code, text, data = parse(_read_token, self.call(SASL_AUTHENTICATE, body))
+            if code:
+                raise BrokerRefused(
+                    code,
+                    f"{self.address} refuses the login of {security.username!r} by "
+                    f"{security.mechanism}: {text or code}",
+                )
+            try:
+                token = tokens.send(data)
+            except StopIteration:
+                token = None
 
     def _check_versions(self) -> None:
         self._served = parse(read_api_versions, self.call(API_VERSIONS, b""))
