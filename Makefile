@@ -132,6 +132,7 @@ $(VENV)/bench: requirements-bench.lock | $(VENV)/development
 docs: $(VENV)/development
 	$(BIN)/python -m config.render page docs/configuration.md
 	$(BIN)/python -m config.render sample docs/server.properties
+	$(BIN)/python -m broker.exposition.families > docs/metrics.md
 
 UV := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url

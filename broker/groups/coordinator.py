@@ -192,11 +192,14 @@ class Coordinator:
             return True
         return shards[partition_of(group_id, len(shards))].state is not ShardState.OFFLINE
 
+    def registries(self) -> Iterator[Registry]:
+        """Yield the groups and offsets of every served shard."""
+        yield from (shard.registry for shard in self._shards if shard.is_served)
+
     def groups(self) -> Iterator[Group]:
         """Yield every group of every served shard."""
-        for shard in self._shards:
-            if shard.is_served:
-                yield from shard.registry.groups.values()
+        for registry in self.registries():
+            yield from registry.groups.values()
 
     def _shard_of(self, group_id: str) -> Shard:
         return self._shards[self.partition_of(group_id)]

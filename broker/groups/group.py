@@ -117,6 +117,10 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """Whether it has no member. Such a group may be deleted or replaced by the other kind."""
 
+    @property
+    def member_count(self) -> int:
+        """How many members it has."""
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads `topic`; if so, its offsets neither expire nor can be deleted."""
 

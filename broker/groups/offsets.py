@@ -35,6 +35,10 @@ class Offsets:
         """Return the committed offsets of a group by topic; empty if it has none."""
         return self._groups.get(group_id, {})
 
+    def group_ids(self) -> Collection[str]:
+        """Return the groups that have committed offsets."""
+        return self._groups.keys()
+
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
         """Return one committed offset."""
         return self.topics(group_id).get(topic, {}).get(partition)

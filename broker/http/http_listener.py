@@ -50,6 +50,7 @@ class HttpListener:
 
     def start(self) -> None:
         """Accept from now on."""
+        self._surroundings.pulse.start()
         self._accepting = owners.spawn(Owner.HTTP, self._accept(), "http-acceptor")
 
     def begin_stop(self) -> None:
@@ -59,6 +60,7 @@ class HttpListener:
     async def stop(self) -> None:
         """Close the listener and end its connections."""
         self._sock.close()
+        await self._surroundings.pulse.stop()
         serving = sorted(self._serving, key=lambda task: task.get_name())
         tasks = [task for task in (self._accepting, *serving) if task is not None]
         for task in tasks:

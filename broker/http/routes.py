@@ -47,6 +47,7 @@ class Route:
 
 
 ROUTES: tuple[Route, ...] = (
+    Route("/metrics", "metrics_page", checks_host=False),
     Route("/healthz", "healthz", checks_host=False, needs_password=False),
     Route("/readyz", "readyz", checks_host=False, needs_password=False),
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.assembly import Assembly
+from broker.exposition.pulse import Pulse
 from broker.network.processor import Processor
 
 
@@ -15,4 +16,5 @@ class Surroundings:
 
     assembly: Assembly
     processors: Sequence[Processor]
+    pulse: Pulse
     is_stopping: bool = False

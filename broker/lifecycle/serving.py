@@ -197,6 +197,7 @@ def _http(
     config = assembly.services.config
     if sock is None or config.http is None:
         return None
+    from broker.exposition.pulse import Pulse
     from broker.http.http_listener import HttpListener
     from broker.http.routes import PageRules
     from broker.http.surroundings import Surroundings
@@ -207,7 +208,7 @@ def _http(
         config.barnabas_http_password,
         is_open=not config.authorizer_class_name,
     )
-    return HttpListener(sock, Surroundings(assembly, processors), rules)
+    return HttpListener(sock, Surroundings(assembly, processors, Pulse(assembly.services)), rules)
 
 
 def dialects_of(clock: Clock) -> dict[str, Dialect]:

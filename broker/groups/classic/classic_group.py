@@ -75,6 +75,11 @@ class ClassicGroup:
         return self.generation.state is ClassicGroupState.EMPTY
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self._roster.members)
+
+    @property
     def holds_only_offsets(self) -> bool:
         """Whether the log has nothing but offsets of it, and no member is about to join."""
         generation = self.generation

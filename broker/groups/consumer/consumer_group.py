@@ -92,6 +92,11 @@ class ConsumerGroup:
         """Whether it has no member."""
         return not self.state.members
 
+    @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.state.members)
+
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads `topic`."""
         state = self.state

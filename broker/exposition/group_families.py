@@ -1,0 +1,85 @@
+"""The metrics of groups, their offsets and their lag: Kafka's names, and kafka_exporter's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.exposition.family import Family, Kind, Samples, one
+from broker.exposition.label_text import labels
+from broker.exposition.scrape_view import ScrapeView
+
+MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+PLACE = ("consumergroup", "topic", "partition")
+
+
+def _in_state(*states: str) -> Callable[[ScrapeView], int]:
+    return lambda view: sum(group.state_name in states for _, group in view.groups)
+
+
+def _state(name: str, text: str, *states: str) -> Family:
+    return Family(f"{MANAGER}{name}", Kind.GAUGE, text, one(_in_state(*states)))
+
+
+def _offsets(lag: bool) -> Samples:  # noqa: FBT001 - one of two values of the same rows
+    return lambda view: (
+        (found.tail, found.lag if lag else found.offset) for found in view.group_offsets
+    )
+
+
+def _sums(index: int) -> Samples:
+    return lambda view: (
+        (labels(consumergroup=group, topic=topic), sums[index])
+        for (group, topic), sums in view.group_sums.items()
+    )
+
+
+GROUPS: tuple[Family, ...] = (
+    Family(
+        f"{MANAGER}numgroups", Kind.GAUGE, "Groups, of both protocols.",
+        one(lambda view: len(view.groups)),
+    ),
+    _state("numgroupsstable", "Groups whose members have their partitions.", "Stable"),
+    _state("numgroupsempty", "Groups without members.", "Empty"),
+    _state("numgroupsdead", "Groups that are being removed.", "Dead"),
+    _state(
+        "numgroupspreparingrebalance", "Groups that wait for their members.",
+        "PreparingRebalance", "Assigning",
+    ),
+    _state(
+        "numgroupscompletingrebalance", "Groups that wait for their assignment.",
+        "CompletingRebalance", "Reconciling",
+    ),
+    Family(
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions", Kind.GAUGE,
+        "Fetch sessions.", one(lambda _: 0), why_zero="fetch sessions are declined",
+    ),
+    Family(
+        "kafka_server_delayedoperationpurgatory_purgatorysize", Kind.GAUGE,
+        "Requests that wait: fetches for records, produces for their fsync.",
+        lambda view: (
+            (labels(delayedOperation="Fetch"), view.metrics.fetches_parked_now),
+            (labels(delayedOperation="Produce"), sum(len(p.waiters) for _, p in view.partitions)),
+        ),
+        ("delayedOperation",),
+    ),
+    Family(
+        "kafka_consumergroup_current_offset", Kind.GAUGE, "The committed offset.",
+        _offsets(lag=False), PLACE,
+    ),
+    Family(
+        "kafka_consumergroup_lag", Kind.GAUGE,
+        "Records between the committed offset and the high watermark.", _offsets(lag=True), PLACE,
+    ),
+    Family(
+        "kafka_consumergroup_current_offset_sum", Kind.GAUGE, "The sum over a topic.",
+        _sums(0), PLACE[:2],
+    ),
+    Family("kafka_consumergroup_lag_sum", Kind.GAUGE, "The sum over a topic.", _sums(1), PLACE[:2]),
+    Family(
+        "kafka_consumergroup_members", Kind.GAUGE, "Members of a group.",
+        lambda view: (
+            (labels(consumergroup=name), group.member_count) for name, group in view.groups
+        ),
+        ("consumergroup",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,21 @@
+"""Labels as Prometheus reads them: `{name="value",…}`, with every value escaped.
+
+Values come from clients: names of topics, groups and client software. A backslash, a quote and a
+line feed are escaped; a lone surrogate, which UTF-8 cannot have, becomes a question mark.
+"""
+
+from __future__ import annotations
+
+
+def escaped(value: str) -> str:
+    """Return a value as it stands between quotes."""
+    if "\\" in value or '"' in value or "\n" in value:
+        value = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    if not value.isascii():
+        value = value.encode("utf-8", "replace").decode("utf-8")
+    return value
+
+
+def labels(**values: str | int) -> str:
+    """Return the text of labels, in the given order."""
+    return "{" + ",".join(f'{name}="{escaped(str(text))}"' for name, text in values.items()) + "}"

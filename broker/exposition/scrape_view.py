@@ -1,0 +1,120 @@
+"""The broker as one scrape sees it: its parts, and lists that several metrics walk over.
+
+`prepare` makes the lists in small steps, since there may be thousands of partitions and groups; the
+values themselves are read when they are written. What is created or deleted meanwhile is seen by
+the next scrape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
+
+from broker.assembly import Assembly
+from broker.exposition.label_text import escaped, labels
+from broker.exposition.pulse import Pulse
+from broker.groups.committed import Committed
+from broker.groups.group import Group
+from broker.network.processor import Processor
+from broker.partitions.partition import Partition
+from broker.runtime.traffic import TopicTraffic
+
+Pieces = Generator[str, None, None]
+STEP: Final = 200
+
+# In the order of TopicTotals.values: which of its numbers a metric shows.
+RECORDS, BYTES_IN, BYTES_OUT, PRODUCES, FETCHES = range(5)
+
+
+class CommittedPlace:
+    """One committed offset: its labels, its value, and the lag behind the high watermark."""
+
+    __slots__ = ("lag", "offset", "tail")
+
+    def __init__(self, tail: str, offset: int, lag: int) -> None:
+        self.tail = tail
+        self.offset = offset
+        self.lag = lag
+
+
+class ScrapeView:
+    """What the samples of one scrape are read from."""
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        processors: Sequence[Processor],
+        pulse: Pulse,
+        *,
+        is_stopping: bool = False,
+    ) -> None:
+        self.assembly = assembly
+        self.services = assembly.services
+        self.metrics = assembly.services.metrics
+        self.traffic = assembly.services.metrics.traffic
+        self.processors = processors
+        self.pulse = pulse
+        self.is_stopping = is_stopping
+        self.partitions: list[tuple[str, Partition]] = []  # with their labels
+        self.topics: dict[str, list[int]] = {}  # totals by topic
+        self.topic_partitions: dict[str, int] = {}
+        self.totals = [0] * 5
+        self.groups: list[tuple[str, Group]] = []
+        self.group_offsets: list[CommittedPlace] = []
+        self.group_sums: dict[tuple[str, str], list[int]] = {}
+
+    def prepare(self) -> Pieces:
+        """Make the lists; yields nothing but turns."""
+        yield from self._walk_partitions()
+        if self.services.has_groups:
+            yield from self._walk_groups()
+
+    def _walk_partitions(self) -> Pieces:
+        gone = self.traffic.gone
+        self.totals = [gone.records, gone.bytes_in, gone.bytes_out, gone.produces, gone.fetches]
+        for count, partition in enumerate(self.services.partitions.all()):
+            if not count % STEP:
+                yield ""
+            log = partition.log
+            name = log.topic
+            tail = f'{{topic="{escaped(name)}",partition="{log.partition}"}}'
+            self.partitions.append((tail, partition))
+            self.topic_partitions[name] = self.topic_partitions.get(name, 0) + 1
+            counts = (
+                log.end_offset - log.opened_at,
+                log.appended_bytes,
+                log.read_bytes,
+                partition.produces,
+                partition.fetches,
+            )
+            sums = self.topics.setdefault(name, [0] * 5)
+            for index, number in enumerate(counts):
+                sums[index] += number
+                self.totals[index] += number
+
+    def _walk_groups(self) -> Pieces:
+        for registry in tuple(self.services.groups.registries()):
+            self.groups += registry.groups.items()
+            for group_id in tuple(registry.offsets.group_ids()):
+                yield ""
+                for topic, offsets in tuple(registry.offsets.topics(group_id).items()):
+                    yield from self._walk_offsets(group_id, topic, dict(offsets))
+
+    def _walk_offsets(self, group_id: str, topic: str, offsets: Mapping[int, Committed]) -> Pieces:
+        partitions = self.services.partitions
+        sums = self.group_sums.setdefault((group_id, topic), [0, 0])
+        for count, (number, committed) in enumerate(offsets.items()):
+            if count % STEP == STEP - 1:
+                yield ""
+            offset = committed.offset
+            lag = 0
+            if partitions.has(topic, number):
+                lag = max(0, partitions.get(topic, number).log.high_watermark - offset)
+            tail = labels(consumergroup=group_id, topic=topic, partition=number)
+            self.group_offsets.append(CommittedPlace(tail, offset, lag))
+            sums[0] += offset
+            sums[1] += lag
+
+    def failures(self, topic: str) -> TopicTraffic | None:
+        """Return the failures of a topic, if there are any."""
+        return self.traffic.topics.get(topic)

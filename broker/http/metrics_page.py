@@ -1,0 +1,21 @@
+"""GET /metrics: all metrics in Prometheus's text format, or those named by `?name[]=`."""
+
+from __future__ import annotations
+
+from broker.exposition.families import FAMILIES
+from broker.exposition.scrape_view import ScrapeView
+from broker.exposition.text_format import CONTENT_TYPE, written
+from broker.http.http_messages import HttpAnswer, HttpRequest
+from broker.http.surroundings import Surroundings
+
+
+def answer(request: HttpRequest, surroundings: Surroundings) -> HttpAnswer:
+    """Return the text, as a generator."""
+    view = ScrapeView(
+        surroundings.assembly,
+        surroundings.processors,
+        surroundings.pulse,
+        is_stopping=surroundings.is_stopping,
+    )
+    wanted = frozenset(request.query.get("name[]", ()))
+    return HttpAnswer(200, written(FAMILIES, view, wanted), CONTENT_TYPE)
