@@ -8,6 +8,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -232,7 +233,9 @@ CHANGES = [
     [upsert("x", salt=b"")],
     [upsert("ü,=\0")],
     [upsert("x", salted=b"1")],
-    [remove("bob", 2), remove("z"), upsert("alice", 2)],
+    # Not in one request: Kafka 4.3 then describes alice without the new credential.
+    [remove("bob", 2), remove("z")],
+    [upsert("alice", 2)],
 ]
 
 
@@ -241,7 +244,12 @@ def test_each_answer_is_kafkas(both: tuple[str, str]) -> None:
         ours, theirs = (altered(address, *changes) for address in both)
         assert ours == theirs, changes
         for names in (None, [], ["alice", "bob", "bob", "nobody", ""]):
-            ours_now, theirs_now = (described(address, names) for address in both)
+            deadline = time.monotonic() + 10  # Kafka's brokers learn of a change a moment later
+            while True:
+                ours_now, theirs_now = (described(address, names) for address in both)
+                if ours_now == theirs_now or time.monotonic() > deadline:
+                    break
+                time.sleep(0.1)
             assert ours_now == theirs_now, (changes, names)
     assert altered(both[0], upsert("x", salted=b""))["x"][0] == -1
     assert altered(both[1], upsert("x", salted=b""))["x"][0] == -1

@@ -100,6 +100,13 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
     "test_transactions_command": TRANSACTIONS,
     "test_transactions_move": (*TRANSACTIONS, *LOG),
+    "test_users": (
+        "broker/security/users/*",
+        "broker/handlers/*scram*.py",
+        "protocol/scram_records.py",
+        *CLIENT,
+        *METADATA,
+    ),
     "interop-pipelines": ("pipelines/*",),
 }
 

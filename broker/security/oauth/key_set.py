@@ -4,7 +4,7 @@ A token names its algorithm, and must not choose the rules by which it is judged
 algorithms of its own type, and no other verifies with it: an RSA key never serves as the secret of
 an HMAC, and `none` belongs to no key.
 
-    kty RSA, 2,048 bits or more    RS256 RS384 RS512 PS256 PS384 PS512
+    kty RSA, 2,048 to 8,192 bits    RS256 RS384 RS512 PS256 PS384 PS512
     kty EC    P-256 P-384 P-521    ES256 ES384 ES512
     kty OKP   Ed25519              EdDSA
 
@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 KEYS_MAX: Final = 100
 RSA_BITS_MIN: Final = 2_048
+RSA_BITS_MAX: Final = 8_192  # a larger one takes longer than a step of the loop may
 RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 EC: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 EDWARDS: Final = {"Ed25519": "EdDSA"}
@@ -104,9 +105,9 @@ def _key(jwk: Mapping[str, Any]) -> VerificationKey | None:
     public = {name: jwk[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in jwk}
     try:
         key = PyJWK(public, algorithm=min(algorithms)).key
-    except (PyJWTError, ValueError, TypeError):
+    except (PyJWTError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    if getattr(key, "key_size", RSA_BITS_MIN) < RSA_BITS_MIN and jwk["kty"] == "RSA":
+    if jwk["kty"] == "RSA" and not RSA_BITS_MIN <= key.key_size <= RSA_BITS_MAX:
         return None
     kid = jwk.get("kid")
     return VerificationKey(kid if isinstance(kid, str) else None, algorithms, key)
