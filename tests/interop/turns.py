@@ -100,6 +100,8 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
     "test_transactions_command": TRANSACTIONS,
     "test_transactions_move": (*TRANSACTIONS, *LOG),
+    "test_acl_rule": ("broker/security/acl/*",),
+    "test_sasl_clients": ("broker/security/*", "broker/network/*", "client/addresses.py"),
     "test_users": (
         "broker/security/users/*",
         "broker/handlers/*scram*.py",
