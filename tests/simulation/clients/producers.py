@@ -139,7 +139,11 @@ class PartingProducer(Producer):
         self.wire.close()
         for flight, sent in zip(flights, group, strict=True):
             self.settled(flight.process, sent, INFO)
-        if has_closed and life is self.context.life and life and not life.told_to_stop_ns:
+        # One that is refused ends the connection, and with it what is behind it.
+        is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
+        if is_refused or life is None or life is not self.context.life:
+            return
+        if has_closed and not life.told_to_stop_ns:
             self.record.parted += [(self.name, sent.key, sent.values) for sent in group]
 
 
