@@ -2,7 +2,7 @@
 
     serve                           runs the broker (here)
     topics, groups, transactions,   talk to a running broker (client/commands/, client/kafka/)
-    config, acls, health
+    config, acls, quotas, health
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify                    read a data directory (client/commands/, client/files/)
 
@@ -32,6 +32,7 @@ COMMANDS = {
     "groups": "client.commands.groups:groups",
     "health": "client.commands.health:health",
     "produce": "client.commands.produce:produce",
+    "quotas": "client.commands.quotas:quotas",
     "topics": "client.commands.topics:topics",
     "transactions": "client.commands.transactions:transactions",
     "users": "client.commands.users:users",
