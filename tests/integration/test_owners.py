@@ -53,6 +53,8 @@ ELSEWHERE = {
     "FETCH_READ": "tests/unit/broker/partitions/test_fetch_reading.py",
     "HTTP": "tests/unit/broker/test_http.py",
     "HANDSHAKE": "tests/unit/broker/network/test_handshakes.py",
+    "LOGIN": "tests/unit/broker/network/test_logins.py",
+    "THROTTLING": "tests/unit/broker/network/test_throttled_reading.py",
     "GROUP_LOADING": "tests/integration/test_group_restart.py",
     "GROUP_TARGETS": "tests/unit/broker/groups/consumer/test_targets.py",
     "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",

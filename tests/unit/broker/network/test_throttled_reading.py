@@ -5,6 +5,7 @@ from collections import deque
 
 from broker.network.reading import Hold, Reading
 from broker.runtime.clock import SystemClock
+from tests.support import failures
 from tests.support.fake_transport import FakeTransport
 from tests.unit.broker.network.test_connection import Rig
 
@@ -90,3 +91,15 @@ async def test_under_memory_pressure_a_muted_connection_finishes_its_frame() -> 
     assert rig.transport.reading
     rig.budget.give_back(100)
     rig.connection.connection_lost(None)
+
+
+async def test_a_failure_to_go_on_is_reported_as_the_connections() -> None:
+    found: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: found.append(str(context["exception"])))
+    reading, transport = muting()
+    transport.resume_reading = lambda: 1 / 0  # type: ignore[method-assign]
+    reading.mute(5)
+    await asyncio.sleep(0.05)
+    assert found == ["division by zero"]
+    failures.take()
