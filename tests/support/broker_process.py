@@ -18,7 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from tests.support.patience import Limit, stretch
+try:
+    from tests.support.patience import Limit, stretch
+except ModuleNotFoundError:  # the tests of pipelines/ have a `tests` of their own: see their path
+    from patience import Limit, stretch
 
 ROOT = Path(__file__).resolve().parents[2]
 BARNABAS = (sys.executable, "-m", "client.cli")
