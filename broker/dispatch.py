@@ -11,6 +11,9 @@ services. It returns one of these:
 The last three end with any of those before them. The dispatcher encodes an answer on the loop, or
 in a thread if that opens many records (`RequestHeader.wants_thread`).
 
+If the broker has an authorizer, each handler is behind a guard (`broker.rights.guard`), which
+returns the same kinds of results.
+
 An unexpected exception of a handler is the broker's fault, not the client's: it is logged with its
 request, counted, and answered with UNKNOWN_SERVER_ERROR in the shape of that API.
 """
@@ -19,16 +22,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
+from functools import cached_property, partial
 from types import CoroutineType, GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.error_counts import COUNTED_WHERE_MADE, ErrorCounts
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
 from broker.read_only.refusals import refuse_writes
 from broker.runtime import owners
+from broker.runtime.lines import Lines
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Buffer, Pending, Request
@@ -37,7 +41,30 @@ from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from broker.security.acl.authorizer import Authorizer
+
 logger = logging.getLogger("barnabas.requests")
+
+
+class GuardedHandler(Handler):
+    """A handler behind the rights that its row declares."""
+
+    def __init__(self, row: Handler, authorizer: Authorizer, lines: Lines) -> None:
+        super().__init__(row.api_key, row.min_version, row.max_version, *row.rights)
+        self._row = row
+        self._authorizer = authorizer
+        self._lines = lines
+
+    @cached_property
+    def handle(self) -> Callable[[Request, Services], Any]:
+        """The function that asks for the rights, then serves a request."""
+        from broker.rights.guard import Guarded, guarded
+
+        row = self._row
+        api = row.request.__name__.removesuffix("Request")
+        behind = Guarded(api, row.rights, row.handle, row.error_response)
+        return guarded(behind, self._authorizer, self._lines)
 
 
 class Dispatcher:
@@ -48,6 +75,9 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         rows = refuse_writes(HANDLERS) if services.config.barnabas_read_only else HANDLERS
+        if services.authorizer is not None:
+            lines = Lines()
+            rows = [GuardedHandler(row, services.authorizer, lines) for row in rows]
         self._handlers: dict[int, Handler] = {row.api_key: row for row in rows}
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
         self._stepper = Stepper(

@@ -10,7 +10,13 @@ from __future__ import annotations
 from broker.runtime.traffic import Traffic
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from protocol.record_errors import CorruptBatch, RecordBatchTooLarge, RecordsWithoutKey
 from protocol.record_walks import Mistimed
 from storage.errors import BatchTooLarge, InvalidTimestamp
@@ -50,3 +56,25 @@ def say_mistimed(
         for index, timestamp in found.first
     ]
     answer.error_message = f"{error}; {found.total} records of the batch are out of these bounds"
+
+
+def refuse_all(body: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    """Return an answer with `code` for each partition."""
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=code,
+                        base_offset=-1,
+                        error_message=code.message,
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in body.topic_data
+        ]
+    )

@@ -57,13 +57,6 @@ def run(loaded: Loaded) -> int:
         logger.warning("%s", warning)
     if loaded.without_effect:
         logger.info("set without effect here: %s", ", ".join(loaded.without_effect))
-    if config.authorizer_class_name:
-        logger.error(
-            "authorizer.class.name is set, but this version does not yet check every request"
-            " against the ACLs: not every API would be protected. Unset it, and let only trusted"
-            " clients reach the listeners."
-        )
-        return EXIT_FAILED
     process.raise_descriptor_limit()
     process.return_large_blocks(
         process.TLS_BLOCK_BYTES if config.tls else process.LARGE_BLOCK_BYTES

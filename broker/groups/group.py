@@ -43,11 +43,15 @@ class GroupKind(StrEnum):
 
 
 class Caller(NamedTuple):
-    """The client of a request, as the coordinator remembers it, and the API version it used."""
+    """The client of a request, as the coordinator remembers it, and the API version it used.
+
+    `may_describe` tells which topics the client may describe; None: all of them.
+    """
 
     client_id: str
     client_host: str
     version: int
+    may_describe: Callable[[str], bool] | None = None
 
 
 class Host(Protocol):

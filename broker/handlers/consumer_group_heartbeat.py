@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from broker.groups.group import Caller
 from broker.groups.member_requests import consumer_group_heartbeat
+from broker.rights.standing import describable
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -21,7 +22,12 @@ from protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRes
 def handle(request: Request, services: Services) -> Pending:
     """Let a member join, report its partitions, or leave."""
     header = request.header
-    caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
+    caller = Caller(
+        header.client_id or "",
+        f"/{request.info.peer_host}",
+        header.api_version,
+        describable(request, services.authorizer),
+    )
     pending = Pending()
     consumer_group_heartbeat(services.groups, request.body, caller, pending.complete)
     return pending

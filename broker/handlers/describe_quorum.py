@@ -82,8 +82,6 @@ def _refused(body: DescribeQuorumRequest, code: ErrorCode) -> list[TopicData]:
     ]
 
 
-def error_response(request: Request, code: ErrorCode) -> DescribeQuorumResponse:
-    """Return an answer with `code` for the whole request and each partition in it."""
-    return DescribeQuorumResponse(
-        error_code=code, error_message=code.message, topics=_refused(request.body, code)
-    )
+def error_response(request: Request, code: ErrorCode) -> DescribeQuorumResponse:  # noqa: ARG001
+    """Return an answer with `code` for the whole request."""
+    return DescribeQuorumResponse(error_code=code, error_message=code.message)

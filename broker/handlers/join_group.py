@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from broker.groups.group import Caller
 from broker.groups.member_requests import join_group
+from broker.rights.standing import describable
 from broker.runtime.request import Pending, Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -32,7 +33,12 @@ def handle(request: Request, services: Services) -> Pending:
             response.protocol_name = None if header.api_version >= NULL_NAME_VERSION else ""
         pending.complete(response)
 
-    caller = Caller(header.client_id or "", f"/{request.info.peer_host}", header.api_version)
+    caller = Caller(
+        header.client_id or "",
+        f"/{request.info.peer_host}",
+        header.api_version,
+        describable(request, services.authorizer),
+    )
     join_group(services.groups, request.body, caller, answer)
     return pending
 

@@ -43,7 +43,8 @@ from broker.partitions.preparation import (
     is_quick,
     preparation,
 )
-from broker.refused_batches import count_refused, say_mistimed
+from broker.refused_batches import count_refused, refuse_all, say_mistimed
+from broker.rights.standing import Standing
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
@@ -93,10 +94,11 @@ class _Progress:
         "pending",
         "response",
         "services",
+        "standing",
         "timeout_ms",
     )
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: Request, services: Services, standing: Standing | None) -> None:
         body: ProduceRequest = request.body
         header = request.header
         self.acks = body.acks
@@ -111,6 +113,7 @@ class _Progress:
         self.inline_bytes_left = INLINE_BYTES_MAX
         self.timeout_ms = body.timeout_ms
         self.services = services
+        self.standing = standing  # None: without an authorizer
         self.response = ProduceResponse()
         self.outstanding = 0
         self.failures: set[ErrorCode] = set()
@@ -237,28 +240,39 @@ def handle(
     """Append every batch, then answer as `acks` asks."""
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
-        return _refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
+        return refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
+    standing = None
+    if services.authorizer is not None:
+        standing = Standing(request, services.authorizer, body.transactional_id)
     if body.transactional_id is not None:
         if not body.transactional_id:
             return error_response(request, ErrorCode.INVALID_REQUEST)
         if request.header.api_version >= ADDS_PARTITIONS_VERSION:
             free = services.transactions.line_up(body.transactional_id)
             if free is not None:
-                return _append_after(free, request, services)
-    return _append_all(request, services)
+                return _append_after(free, request, services, standing)
+    return _append_all(request, services, standing)
 
 
 async def _append_after(
-    free: Coroutine[None, None, None], request: Request, services: Services
+    free: Coroutine[None, None, None],
+    request: Request,
+    services: Services,
+    standing: Standing | None,
 ) -> ProduceResponse | Pending | None:
     """Append when the transaction before has ended."""
     await free
-    return _append_all(request, services)
-
-
-def _append_all(request: Request, services: Services) -> ProduceResponse | Pending | None:
     body: ProduceRequest = request.body
-    progress = _Progress(request, services)
+    if standing is not None and (code := standing.refusal(body.topic_data, services.topics)):
+        return error_response(request, code)
+    return _append_all(request, services, standing)
+
+
+def _append_all(
+    request: Request, services: Services, standing: Standing | None
+) -> ProduceResponse | Pending | None:
+    body: ProduceRequest = request.body
+    progress = _Progress(request, services, standing)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     if (admission := progress.admission) is not None:
@@ -329,6 +343,10 @@ def _append(
                 appended = append(records, now_ms)
             progress.appended(partition, answer, appended)
         else:
+            if progress.standing is not None:
+                append = progress.standing.checked(
+                    name, append or partial(appends.append, partition)
+                )
             done = partial(progress.left_queue, partition, answer, data.records)
             appends.queue(
                 partition, records, progress.timeout_ms, done, prepare, progress.connection, append
@@ -366,30 +384,9 @@ def _close_on_error(request: Request, progress: _Progress) -> None:
         )
 
 
-def _refuse_all(body: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(
-                        index=data.index,
-                        error_code=code,
-                        base_offset=-1,
-                        error_message=code.message,
-                    )
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in body.topic_data
-        ]
-    )
-
-
 def error_response(request: Request, code: ErrorCode) -> ProduceResponse | None:
     """Return an answer with `code` for each partition in the request."""
     if request.body.acks == 0:
         request.connection.abort(f"{code.name} during produce request with acks=0")
         return None
-    return _refuse_all(request.body, code)
+    return refuse_all(request.body, code)

@@ -106,7 +106,7 @@ class Refusal(Handler):
     """A handler that answers every request with one error, and `MESSAGE` if there is a field."""
 
     def __init__(self, row: Handler, code: ErrorCode) -> None:
-        super().__init__(row.api_key, row.min_version, row.max_version)
+        super().__init__(row.api_key, row.min_version, row.max_version, *row.rights)
 
         def handle(request: Request, services: Services) -> Any:  # noqa: ARG001
             return _with_message(row.error_response(request, code))

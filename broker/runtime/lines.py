@@ -22,13 +22,13 @@ class Lines:
     __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Waiting] = {}  # bounded by the requests in flight
+        self._lines: dict[object, _Waiting] = {}  # bounded by the requests in flight
 
-    def is_any(self, key: str) -> bool:
+    def is_any(self, key: object) -> bool:
         """Whether a request for `key` waits, so that another one must not overtake it."""
         return key in self._lines
 
-    def turn(self, key: str) -> Turn:
+    def turn(self, key: object) -> Turn:
         """Take the next place in the line of `key`; it must be entered, in the order of places."""
         line = self._lines.get(key)
         if line is None:
@@ -42,7 +42,7 @@ class Turn:
 
     __slots__ = ("_key", "_line", "_lines")
 
-    def __init__(self, lines: dict[str, _Waiting], key: str, line: _Waiting) -> None:
+    def __init__(self, lines: dict[object, _Waiting], key: object, line: _Waiting) -> None:
         self._lines = lines
         self._key = key
         self._line = line

@@ -18,6 +18,7 @@ from broker.data_directory import open_directory
 from broker.dispatch import Dispatcher
 from broker.runtime.blocking_pool import thread_executor
 from broker.runtime.clock import SystemClock
+from broker.runtime.request import ANONYMOUS
 from config.listeners import Listener
 from config.load import load
 from protocol.records import Record, build
@@ -71,9 +72,12 @@ class Rig:
         if self.services.has_groups:
             await self.services.groups.load()
 
-    async def call(self, body: Any, version: int, *, timeout_seconds: float = 10) -> Any:
+    async def call(
+        self, body: Any, version: int, *, timeout_seconds: float = 10, principal: str = ANONYMOUS
+    ) -> Any:
         """Handle one request; return the response, or None if there is none to send."""
         connection = FakeConnection()
+        connection.info.principal = principal
         self.connection = connection
         request = connection.request(body, api_key=body.MESSAGE.api_key, version=version)
         self.dispatcher.dispatch(request)

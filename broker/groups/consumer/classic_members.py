@@ -193,7 +193,7 @@ def _joined(
             tuple((spoken.name, bytes(spoken.metadata)) for spoken in body.protocols),
         ),
     )
-    context = membership.context()
+    context = membership.context(caller)
     update_member(draft, before, said, context)
     reported = partitions_of(subscription.owned_partitions, membership.host.topics)
     return reconcile(draft, member_id, reported, context)

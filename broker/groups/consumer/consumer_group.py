@@ -129,7 +129,8 @@ class ConsumerGroup:
             return
         draft = Draft(membership.state)
         member_id = body.member_id or self._host.new_id()
-        response = member_heartbeat.heartbeat(draft, body, member_id, caller, membership.context())
+        context = membership.context(caller)
+        response = member_heartbeat.heartbeat(draft, body, member_id, caller, context)
         membership.write(draft, lambda code: answer(_failed(code) if code else response))
         membership.topics_changed = False
         membership.renew_session(member_id)

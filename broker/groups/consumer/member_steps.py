@@ -13,7 +13,7 @@ group.consumer.assignment.interval.ms). For a large group, a thread finds them l
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -41,6 +41,7 @@ class StepContext(NamedTuple):
     assignors: Collection[str]  # by preference: the first is the default
     size_max: int
     heartbeat_interval_ms: int
+    may_describe: Callable[[str], bool] | None = None  # what an expression may match; None: all
 
 
 def update_member(
@@ -130,7 +131,7 @@ def _refresh_regexes(draft: Draft, context: StepContext) -> None:
     for pattern in sorted(regexes_of(state.members.values())):
         known = state.regexes.get(pattern)
         if known is None or context.topics_changed:
-            resolved = resolve(pattern, context.topics, context.now_ms)
+            resolved = resolve(pattern, context.topics, context.now_ms, context.may_describe)
             if known is None or known.topics != resolved.topics:
                 draft.put_regex(pattern, resolved)
 

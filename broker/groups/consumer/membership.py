@@ -19,7 +19,7 @@ from broker.groups.consumer.member_steps import WAITING_EPOCH, StepContext
 from broker.groups.consumer.state import ConsumerState
 from broker.groups.consumer.targets import put_targets, search
 from broker.groups.errors import GroupError
-from broker.groups.group import GroupRecord, Host
+from broker.groups.group import Caller, GroupRecord, Host
 from broker.groups.states import CONSUMER, ConsumerGroupEvent, ConsumerGroupState, next_state
 from protocol.errors import ErrorCode
 from protocol.group_records import MemberState
@@ -121,8 +121,8 @@ class Membership:
         state = self.state
         return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
 
-    def context(self) -> StepContext:
-        """Return what a step needs beside the group."""
+    def context(self, caller: Caller | None = None) -> StepContext:
+        """Return what a step needs beside the group; `caller` has the step made."""
         config = self.host.config
         return StepContext(
             self.host.topics,
@@ -131,6 +131,7 @@ class Membership:
             config.group_consumer_assignors,
             config.group_consumer_max_size,
             self.heartbeat_interval_ms,
+            None if caller is None else caller.may_describe,
         )
 
     # -- Time -------------------------------------------------------------------------------------

@@ -43,12 +43,19 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         ) from error
 
 
-def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:
-    """Return the topics that `pattern` matches. Raises GroupError for an invalid expression."""
+def resolve(
+    pattern: str,
+    topics: Topics,
+    now_ms: int,
+    may_describe: Callable[[str], bool] | None = None,
+) -> ResolvedRegex:
+    """Return the topics that `pattern` matches. Raises GroupError for an invalid expression.
+
+    As in Kafka, a group's expression matches what the member may describe that has it resolved.
+    """
     matches = matcher(pattern)
-    return ResolvedRegex(
-        frozenset(topic.name for topic in topics.all() if matches(topic.name)), now_ms
-    )
+    names = (topic.name for topic in topics.all() if matches(topic.name))
+    return ResolvedRegex(frozenset(filter(may_describe, names)), now_ms)
 
 
 def topic_names(

@@ -27,7 +27,7 @@ def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
     config = SimpleNamespace(barnabas_read_only=False)
     quotas = SimpleNamespace(clients=None)
     services: Any = SimpleNamespace(
-        metrics=Metrics(), clock=ManualClock(), config=config, quotas=quotas
+        metrics=Metrics(), clock=ManualClock(), config=config, quotas=quotas, authorizer=None
     )
     made = Dispatcher(services)
     handlers: dict[int, Any] = {

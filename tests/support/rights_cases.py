@@ -1,0 +1,485 @@
+"""Requests for each API, and sets of ACLs, to compare what is answered to clients without rights.
+
+A case is an API, a version and the fields of its request as plain values. Nothing that it asks for
+changes what a later case finds, or `reset` in the test undoes it: there are a topic `t` with an id
+of the placeholder T_ID, a group `g`, a transactional id `x`; `m` is always missing.
+
+`told` returns of an answer only what rights decide: names, error codes, bits, and what is listed.
+"""
+
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from broker.handlers import HANDLERS
+from protocol.records import Record, build
+
+T_ID, UNKNOWN_ID = b"T" * 16, b"?" * 16
+ROWS = {row.api_key.name: row for row in HANDLERS}
+ACL_NAMES = ("resource_type", "resource_name", "pattern", "host", "operation", "permission")
+
+
+class Case(NamedTuple):
+    api: str
+    version: int
+    body: dict[str, Any]
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.api.lower()}-v{self.version}{self.label and '-'}{self.label}"
+
+
+class Grant(NamedTuple):
+    """One ACL of the client under test."""
+
+    kind: int  # ResourceType
+    operation: int  # AclOperation
+    name: str = "*"
+    pattern: int = 3  # LITERAL; 4: PREFIXED
+    host: str = "*"
+    permission: int = 3  # ALLOW; 2: DENY
+
+
+TOPIC, GROUP, CLUSTER, TXN = 2, 3, 4, 5
+ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = 2, 3, 4, 5, 6, 7, 8
+CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 9, 10, 11, 12
+DENY, PREFIXED = 2, 4
+
+
+def grant(kind: int, operation: int, name: str = "*", **more: Any) -> Grant:
+    return Grant(kind, operation, "kafka-cluster" if kind == CLUSTER else name, **more)
+
+
+def grants() -> dict[str, list[Grant]]:
+    """Return the sets of ACLs, each with its name."""
+    found: dict[str, list[Grant]] = {"none": []}
+    kinds = {
+        TOPIC: range(2, 12),
+        GROUP: (ALL, READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS),
+        CLUSTER: (ALL, *range(5, 13)),
+        TXN: (ALL, WRITE, DESCRIBE),
+    }
+    for kind, operations in kinds.items():
+        for operation in operations:
+            if (kind, operation) != (TOPIC, CLUSTER_ACTION):
+                found[f"{kind}:{operation}"] = [grant(kind, operation)]
+    everything = [grant(kind, ALL) for kind in kinds]
+    found["everything"] = everything
+    for kind in kinds:
+        found[f"all but {kind}"] = [one for one in everything if one.kind != kind]
+    for operation in (READ, WRITE, DESCRIBE, DELETE, CREATE, DESCRIBE_CONFIGS):
+        denied = grant(TOPIC, operation, "t", permission=DENY)
+        rest = [one for one in everything if one.kind != CLUSTER]
+        found[f"deny {operation} of t"] = [*rest, denied]
+    found["deny describe of g"] = [*everything, grant(GROUP, DESCRIBE, "g", permission=DENY)]
+    found["deny read of g"] = [*everything, grant(GROUP, READ, "g", permission=DENY)]
+    found["deny all of each topic"] = [*everything, grant(TOPIC, ALL, permission=DENY)]
+    found["prefix"] = [grant(TOPIC, ALL, "t", pattern=PREFIXED), grant(GROUP, ALL, "g")]
+    found["other prefix"] = [grant(TOPIC, ALL, "u", pattern=PREFIXED), grant(GROUP, ALL, "gg")]
+    found["other host"] = [one._replace(host="10.9.9.9") for one in everything]
+    found["this host"] = [one._replace(host="127.0.0.1") for one in everything]
+    found["group and topic"] = [grant(GROUP, READ), grant(TOPIC, READ, "t")]
+    found["describe both"] = [grant(GROUP, DESCRIBE), grant(TOPIC, DESCRIBE, "t")]
+    found["id and topic"] = [grant(TXN, WRITE), grant(TOPIC, WRITE, "t")]
+    found["id, group, topic"] = [grant(TXN, WRITE), grant(GROUP, READ), grant(TOPIC, READ, "t")]
+    found["create only"] = [grant(TOPIC, CREATE), grant(TOPIC, DESCRIBE)]
+    return found
+
+
+def batch(producer_id: int = -1) -> memoryview:
+    """Return a batch of one record; with a producer id, a transactional one."""
+    records = [Record(0, 1_700_000_000_000, b"k", b"v")]
+    if producer_id < 0:
+        return memoryview(build(records))
+    ids = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+    return memoryview(build(records, **ids, transactional=True))
+
+
+def _each(name: str = "name", inner: str = "partitions", **of: Any) -> list[dict[str, Any]]:
+    return [{name: topic, inner: [{**of}]} for topic in ("t", "m")]
+
+
+def _numbers(name: str = "name", inner: str = "partitions") -> list[dict[str, Any]]:
+    return [{name: topic, inner: [0]} for topic in ("t", "m")]
+
+
+def _produce(acks: int, topics: list[dict[str, Any]], name: str | None = None) -> dict[str, Any]:
+    return {"transactional_id": name, "acks": acks, "timeout_ms": 5000, "topic_data": topics}
+
+
+def cases() -> list[Case]:
+    """Return the requests, each with fresh records."""
+    data = {"index": 0, "records": batch()}
+    fetch = {"max_wait_ms": 0, "min_bytes": 0}
+    place = {"fetch_offset": 0, "partition_max_bytes": 1000}
+    commit = {"partition_index": 0, "committed_offset": 1}
+    member = {"group_id": "g", "generation_id": 1, "member_id": "nobody"}
+    txn = {"transactional_id": "x", "producer_id": 10**9, "producer_epoch": 0}
+    old_txn = {f"v3_and_below_{name}": value for name, value in txn.items()}
+    own = {"resource_name": "1", "resource_type": 4}
+    resources = [
+        {"resource_type": 2, "resource_name": "t"},
+        {"resource_type": 2, "resource_name": "m"},
+        own,
+        {"resource_type": 32, "resource_name": "g"},
+    ]
+    altered = [
+        {**one, "configs": [{"name": name, "value": value}]}
+        for one, name, value in zip(
+            (resources[0], resources[1], resources[3]),
+            ("retention.ms", "retention.ms", "consumer.session.timeout.ms"),
+            ("100000", "100000", "45000"),
+            strict=True,
+        )
+    ]
+    any_acl = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
+    beat = {"group_id": "cg", "member_id": "nobody", "member_epoch": 5}
+    return [
+        Case("PRODUCE", 9, _produce(1, _each(inner="partition_data", **data))),
+        Case(
+            "PRODUCE",
+            13,
+            _produce(
+                1,
+                [
+                    {"topic_id": one, "partition_data": [{"index": 0, "records": batch()}]}
+                    for one in (T_ID, UNKNOWN_ID)
+                ],
+            ),
+        ),
+        Case(
+            "PRODUCE", 9, _produce(1, _each(inner="partition_data", **data), "x"), "plain with id"
+        ),
+        Case(
+            "PRODUCE",
+            11,
+            _produce(
+                -1,
+                [
+                    {
+                        "name": "t",
+                        "partition_data": [{"index": 0, "records": batch(10**9)}],
+                    }
+                ],
+                "x",
+            ),
+            "transactional",
+        ),
+        Case("FETCH", 12, {**fetch, "topics": _each("topic", partition=0, **place)}),
+        Case(
+            "FETCH",
+            16,
+            {
+                **fetch,
+                "topics": [
+                    {"topic_id": one, "partitions": [{"partition": 0, **place}]}
+                    for one in (T_ID, UNKNOWN_ID)
+                ],
+            },
+        ),
+        Case(
+            "LIST_OFFSETS",
+            7,
+            {"replica_id": -1, "topics": _each(partition_index=0, timestamp=-2)},
+        ),
+        Case(
+            "METADATA",
+            8,
+            {
+                "topics": [{"name": "t"}, {"name": "m"}],
+                "allow_auto_topic_creation": False,
+                "include_cluster_authorized_operations": True,
+                "include_topic_authorized_operations": True,
+            },
+        ),
+        Case("METADATA", 0, {"topics": []}, "all"),
+        Case(
+            "METADATA",
+            12,
+            {"topics": [{"topic_id": T_ID, "name": None}, {"topic_id": UNKNOWN_ID, "name": None}]},
+            "ids",
+        ),
+        Case("METADATA", 12, {"topics": None, "include_topic_authorized_operations": True}, "all"),
+        Case("OFFSET_COMMIT", 8, {"group_id": "g", "topics": _each(**commit)}),
+        Case(
+            "OFFSET_COMMIT",
+            10,
+            {
+                "group_id": "g",
+                "topics": [{"topic_id": one, "partitions": [commit]} for one in (T_ID, UNKNOWN_ID)],
+            },
+        ),
+        Case("OFFSET_FETCH", 7, {"group_id": "g", "topics": _numbers(inner="partition_indexes")}),
+        Case("OFFSET_FETCH", 1, {"group_id": "g", "topics": _numbers(inner="partition_indexes")}),
+        Case("OFFSET_FETCH", 7, {"group_id": "g", "topics": None}, "all"),
+        Case(
+            "OFFSET_FETCH",
+            9,
+            {
+                "groups": [
+                    {"group_id": "g", "topics": _numbers(inner="partition_indexes")},
+                    {"group_id": "none", "topics": None},
+                ]
+            },
+        ),
+        Case("OFFSET_FETCH", 9, {"groups": [{"group_id": "g", "topics": None}]}, "all"),
+        Case(
+            "OFFSET_FETCH",
+            10,
+            {
+                "groups": [
+                    {
+                        "group_id": "g",
+                        "topics": [
+                            {"topic_id": one, "partition_indexes": [0]}
+                            for one in (T_ID, UNKNOWN_ID)
+                        ],
+                    }
+                ]
+            },
+        ),
+        Case("FIND_COORDINATOR", 3, {"key": "g", "key_type": 0}),
+        Case("FIND_COORDINATOR", 3, {"key": "x", "key_type": 1}, "id"),
+        Case("FIND_COORDINATOR", 4, {"key_type": 0, "coordinator_keys": ["g", "gg"]}),
+        Case("FIND_COORDINATOR", 4, {"key_type": 1, "coordinator_keys": ["x"]}, "id"),
+        Case(
+            "JOIN_GROUP",
+            4,
+            {
+                "group_id": "g",
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 10_000,
+                "member_id": "nobody",
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": b""}],
+            },
+        ),
+        Case("SYNC_GROUP", 3, member),
+        Case("HEARTBEAT", 3, member),
+        Case("LEAVE_GROUP", 3, {"group_id": "g", "members": [{"member_id": "nobody"}]}),
+        Case("DESCRIBE_GROUPS", 4, {"groups": ["g"], "include_authorized_operations": True}),
+        Case("LIST_GROUPS", 4, {}),
+        Case(
+            "CREATE_TOPICS",
+            7,
+            {
+                "topics": [
+                    {"name": name, "num_partitions": 1, "replication_factor": 1}
+                    for name in ("t", "new")
+                ],
+                "validate_only": True,
+            },
+        ),
+        Case("DELETE_TOPICS", 5, {"topic_names": ["m"], "timeout_ms": 5000}),
+        Case(
+            "DELETE_TOPICS",
+            6,
+            {"topics": [{"name": "m"}, {"topic_id": UNKNOWN_ID}], "timeout_ms": 5000},
+        ),
+        Case(
+            "DELETE_RECORDS",
+            2,
+            {"topics": _each(partition_index=0, offset=0), "timeout_ms": 5000},
+        ),
+        Case("INIT_PRODUCER_ID", 4, {"transactional_id": None, "transaction_timeout_ms": 60_000}),
+        Case(
+            "INIT_PRODUCER_ID", 4, {"transactional_id": "x", "transaction_timeout_ms": 9999}, "id"
+        ),
+        Case("OFFSET_FOR_LEADER_EPOCH", 4, {"topics": _each("topic", partition=0, leader_epoch=0)}),
+        Case("ADD_PARTITIONS_TO_TXN", 3, {**old_txn, "v3_and_below_topics": _numbers()}),
+        Case(
+            "ADD_PARTITIONS_TO_TXN",
+            3,
+            {**old_txn, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]},
+            "one",
+        ),
+        Case("ADD_PARTITIONS_TO_TXN", 4, {"transactions": [{**txn, "topics": _numbers()}]}),
+        Case("ADD_OFFSETS_TO_TXN", 3, {**txn, "group_id": "g"}),
+        Case("END_TXN", 3, {**txn, "committed": False}),
+        Case(
+            "WRITE_TXN_MARKERS",
+            1,
+            {
+                "markers": [
+                    {
+                        "producer_id": 10**9,
+                        "producer_epoch": 0,
+                        "transaction_result": False,
+                        "topics": [{"name": "m", "partition_indexes": [0]}],
+                        "coordinator_epoch": 0,
+                    }
+                ]
+            },
+        ),
+        Case("TXN_OFFSET_COMMIT", 3, {**txn, "group_id": "g", "topics": _each(**commit)}),
+        Case("DESCRIBE_ACLS", 3, {**any_acl, "permission_type": 1, "host_filter": "1.2.3.4"}),
+        Case(
+            "CREATE_ACLS",
+            3,
+            {
+                "creations": [
+                    {
+                        "resource_type": 2,
+                        "resource_name": "",
+                        "resource_pattern_type": 3,
+                        "principal": "User:a",
+                        "host": "*",
+                        "operation": 3,
+                        "permission_type": 3,
+                    }
+                ]
+            },
+        ),
+        Case(
+            "DELETE_ACLS",
+            3,
+            {"filters": [{**any_acl, "permission_type": 1, "host_filter": "1.2.3.4"}]},
+        ),
+        Case(
+            "DESCRIBE_CONFIGS",
+            4,
+            {"resources": [{**one, "configuration_keys": ["none"]} for one in resources]},
+        ),
+        Case("ALTER_CONFIGS", 2, {"resources": altered, "validate_only": True}),
+        Case("INCREMENTAL_ALTER_CONFIGS", 1, {"resources": altered, "validate_only": True}),
+        Case("DESCRIBE_LOG_DIRS", 4, {"topics": []}),
+        Case("DESCRIBE_LOG_DIRS", 1, {"topics": []}),
+        Case(
+            "CREATE_PARTITIONS",
+            3,
+            {
+                "topics": [{"name": name, "count": 2} for name in ("t", "m")],
+                "validate_only": True,
+                "timeout_ms": 5000,
+            },
+        ),
+        Case("DELETE_GROUPS", 2, {"groups_names": ["none"]}),
+        Case(
+            "ELECT_LEADERS",
+            2,
+            {"topic_partitions": [{"topic": "t", "partitions": [0]}], "timeout_ms": 5000},
+        ),
+        Case(
+            "ALTER_PARTITION_REASSIGNMENTS",
+            0,
+            {"topics": _each(partition_index=0, replicas=None), "timeout_ms": 5000},
+        ),
+        Case("LIST_PARTITION_REASSIGNMENTS", 0, {"topics": None, "timeout_ms": 5000}),
+        Case("OFFSET_DELETE", 0, {"group_id": "g", "topics": _each(partition_index=5)}),
+        Case(
+            "DESCRIBE_QUORUM",
+            1,
+            {
+                "topics": [
+                    {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+                ]
+            },
+        ),
+        Case("DESCRIBE_CLIENT_QUOTAS", 1, {"components": []}),
+        Case(
+            "ALTER_CLIENT_QUOTAS",
+            1,
+            {
+                "entries": [
+                    {
+                        "entity": [{"entity_type": "user", "entity_name": "nobody"}],
+                        "ops": [{"key": "request_percentage", "value": 50.0}],
+                    }
+                ],
+                "validate_only": True,
+            },
+        ),
+        Case("DESCRIBE_USER_SCRAM_CREDENTIALS", 0, {"users": [{"name": "nobody"}]}),
+        Case(
+            "ALTER_USER_SCRAM_CREDENTIALS", 0, {"deletions": [{"name": "nobody", "mechanism": 1}]}
+        ),
+        Case("UPDATE_FEATURES", 1, {"feature_updates": [], "validate_only": True}),
+        Case("DESCRIBE_CLUSTER", 1, {"include_cluster_authorized_operations": True}),
+        Case("DESCRIBE_PRODUCERS", 0, {"topics": [*_numbers(inner="partition_indexes")]}),
+        Case(
+            "DESCRIBE_PRODUCERS",
+            0,
+            {"topics": [{"name": "no/name", "partition_indexes": [0]}]},
+            "invalid",
+        ),
+        Case("UNREGISTER_BROKER", 0, {"broker_id": 77}),
+        Case("DESCRIBE_TRANSACTIONS", 0, {"transactional_ids": ["x", "y"]}),
+        Case("LIST_TRANSACTIONS", 0, {}),
+        Case("CONSUMER_GROUP_HEARTBEAT", 0, beat),
+        Case("CONSUMER_GROUP_HEARTBEAT", 0, {**beat, "subscribed_topic_names": ["t"]}, "names"),
+        Case(
+            "CONSUMER_GROUP_DESCRIBE",
+            0,
+            {"group_ids": ["cg", "g"], "include_authorized_operations": True},
+        ),
+        Case("LIST_CONFIG_RESOURCES", 0, {}),
+        Case("DESCRIBE_TOPIC_PARTITIONS", 0, {"topics": [{"name": "t"}, {"name": "m"}]}),
+        Case("DESCRIBE_TOPIC_PARTITIONS", 0, {"topics": []}, "all"),
+    ]
+
+
+# -- bodies ----------------------------------------------------------------------------------------
+
+
+def body_of(case: Case, topic_id: bytes) -> Any:
+    """Return the request, with the id of the topic `t` in its places."""
+    return _made(ROWS[case.api].request, case.body, topic_id)
+
+
+def _made(cls: type[Any], values: Any, topic_id: bytes) -> Any:
+    if isinstance(values, list):
+        return [_made(cls, value, topic_id) for value in values]
+    if not isinstance(values, dict):
+        return topic_id if values == T_ID else values
+    kinds = _structures(cls)
+    return cls(**{name: _made(kinds[name], value, topic_id) for name, value in values.items()})
+
+
+@cache
+def _structures(cls: type[Any]) -> dict[str, Any]:
+    """Return the class of the structures in each field, or whatever its type is."""
+    return {name: _inner(kind) for name, kind in get_type_hints(cls).items()}
+
+
+def _inner(kind: Any) -> Any:
+    while get_origin(kind) in (Annotated, UnionType, list):
+        kind = get_args(kind)[0]
+    return kind
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+NAMES = ("name", "topic", "topic_name", "group_id", "transactional_id", "key", "resource_name")
+IDS = ("partition_index", "partition", "index", "partition_id", "resource_type")
+LEFT_ALONE = ("brokers", "configs", "config_resources", "nodes", "current_voters", "members")
+
+
+def told(answer: Any, topic_id: bytes = b"") -> Any:
+    """Return what an answer tells of rights; lists are in an order of their own."""
+    if isinstance(answer, list):
+        return sorted((told(one, topic_id) for one in answer), key=repr)
+    if not is_dataclass(answer):
+        return answer
+    found: dict[str, Any] = {}
+    for field in fields(answer):
+        value = getattr(answer, field.name)
+        if field.name in LEFT_ALONE:
+            continue
+        if field.name == "topic_id":
+            found[field.name] = _id_told(value, topic_id)
+        elif (
+            field.name in (*NAMES, *IDS) or "error_code" in field.name or "operations" in field.name
+        ):
+            found[field.name] = told(value, topic_id) if value else value
+        elif isinstance(value, list) and value and is_dataclass(value[0]):
+            found[field.name] = told(value, topic_id)
+    return found
+
+
+def _id_told(value: bytes, topic_id: bytes) -> str:
+    if value == topic_id:
+        return "the id of t"
+    if value in (UNKNOWN_ID, bytes(16)):
+        return "no id"
+    return "another id"
