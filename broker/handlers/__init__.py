@@ -238,9 +238,7 @@ HANDLERS: tuple[Handler, ...] = (
     Handler(
         ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, Whole((Need(CLUSTER, AclOperation.DESCRIBE_CONFIGS),))
     ),
-    Handler(
-        ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, Whole((Need(CLUSTER, AclOperation.ALTER_CONFIGS),))
-    ),
+    Handler(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, Whole((Need(CLUSTER, AclOperation.ALTER_CONFIGS),))),
     Handler(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, _SEES_CLUSTER),
     Handler(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, _ALTERS_CLUSTER),
     Handler(ApiKey.DESCRIBE_QUORUM, 0, 2, _SEES_CLUSTER),

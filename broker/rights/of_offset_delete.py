@@ -26,7 +26,7 @@ LINES: Final = (
 )
 
 
-class _EachTopic(Each):
+class _EachDeleted(Each):
     __slots__ = ()
 
     def answer_to(self, asking: Asking, code: ErrorCode, items: Sequence[Any]) -> Any:  # noqa: ARG002
@@ -47,7 +47,7 @@ class _EachTopic(Each):
         )
 
 
-EACH_TOPIC: Final = _EachTopic(
+EACH_TOPIC: Final = _EachDeleted(
     (Need(TOPIC, AclOperation.READ),), "topics", "topics", calls_empty=True
 )
 

@@ -35,7 +35,7 @@ LINES: Final = (
 )
 
 
-class _EachTopic(Each):
+class _EachProduced(Each):
     __slots__ = ()
 
     def answer_to(self, asking: Asking, code: ErrorCode, items: Sequence[Any]) -> Any:
@@ -43,7 +43,7 @@ class _EachTopic(Each):
         return asking.answer_to(code, topic_data=items, acks=ACKS_ONE)
 
 
-EACH_TOPIC: Final = _EachTopic((NEED,), "topic_data", "responses", id_since=TOPIC_ID_VERSION)
+EACH_TOPIC: Final = _EachProduced((NEED,), "topic_data", "responses", id_since=TOPIC_ID_VERSION)
 again = None  # appends that wait ask for themselves (`standing`)
 
 

@@ -29,7 +29,8 @@ from protocol.messages.delete_acls import (
 from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
 from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.certificates import Authority
-from tests.support.rights_cases import ROWS, Case, Grant, body_of, cases, grants, told
+from tests.support.rights_answers import told
+from tests.support.rights_cases import ROWS, Case, Grant, body_of, cases, grants
 
 pytestmark = pytest.mark.interop
 

@@ -8,7 +8,8 @@ from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionT
 from broker.security.acl.acl_entry import AclEntry
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.broker_rig import Rig
-from tests.support.rights_cases import Case, Grant, body_of, told
+from tests.support.rights_answers import told
+from tests.support.rights_cases import Case, Grant, body_of
 
 ALICE = "User:alice"
 DENIALS = {29, 30, 31, 53}

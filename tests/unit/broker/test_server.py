@@ -133,17 +133,6 @@ def test_run_reports_a_failed_start_in_one_line(
     assert line.exc_info is None
 
 
-def test_a_broker_that_only_looks_protected_does_not_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quiet(monkeypatch)
-    named = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    configured = loaded(tmp_path / "data", f"authorizer.class.name={named}")
-    assert run(configured) == EXIT_FAILED
-    assert "authorizer.class.name is set" in caplog.text
-    assert not (tmp_path / "data").exists()
-
-
 def test_run_logs_the_warnings_of_the_configuration(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
