@@ -15,6 +15,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from config.authorizer_keys import STANDARD_AUTHORIZER
 from tests.simulation import scale
 from tests.simulation.link import NetworkShape
 
@@ -170,6 +171,9 @@ PER_ADDRESS: Final = "max.connections.per.ip.overrides"
 NEVER_DEFAULT: Final = frozenset(
     {"offsets.topic.num.partitions", "transaction.state.log.num.partitions"}
 )
+RIGHTS_CHANCE: Final = 0.1
+# Those that ask anything at all would change ACLs, or use topics whose rights change.
+NOT_BESIDE_RIGHTS: Final = frozenset({"stranger", "describer", "fumbler", "rude members"})
 SPAN_MS: Final = 5_000  # in which clients come and faults happen
 
 
@@ -199,6 +203,11 @@ def write_plan(seed: str) -> Plan:
         for number in range(transactions.choice((0, 1, 2, 3)) if faults else 0):
             kind = transactions.choice(END_FAULTS)
             faults += (FaultPlan(f"{kind} {number}", kind, transactions.randrange(SPAN_MS)),)
+    rights = random.Random(f"{seed}/rights")
+    if rights.random() < RIGHTS_CHANCE:
+        clients = _with_rights(rights, clients)
+        settings["authorizer.class.name"] = STANDARD_AUTHORIZER
+        settings["allow.everyone.if.no.acl.found"] = "true"
     return Plan(
         seed=seed,
         settings=settings,
@@ -252,6 +261,15 @@ def _with_transactions(
             begins_ms=0 if chance.random() < 0.6 else chance.randrange(SPAN_MS),
         )
         for number, kind in enumerate(kinds, start=OTHERS_MAX + 1)
+    )
+
+
+def _with_rights(chance: random.Random, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
+    """Return those clients that ask for what they know, and some that change rights."""
+    kept = tuple(one for one in clients if one.kind not in NOT_BESIDE_RIGHTS)
+    return kept + tuple(
+        ClientPlan(f"rights changer {number}", "rights changer", chance.randint(3, 12))
+        for number in range(1, chance.randint(1, 2) + 1)
     )
 
 

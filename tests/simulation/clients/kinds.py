@@ -13,6 +13,7 @@ from tests.simulation.clients import (
     hostile,
     member_transactors,
     producers,
+    rights_changers,
     transactors,
 )
 
@@ -31,4 +32,5 @@ KINDS: Final[dict[str, Run]] = {
     **transactors.KINDS,
     **member_transactors.KINDS,
     **hand_markers.KINDS,
+    **rights_changers.KINDS,
 }

@@ -1,0 +1,215 @@
+"""A client that takes and gives a right to read, and one beside it that reads all the time.
+
+    rights changer    denies every user to read its topic, and takes that back, in turns
+
+Every client of the simulator is User:ANONYMOUS, so the histories with it have an authorizer and
+`allow.everyone.if.no.acl.found`: what has no ACL stays open to the others.
+
+The judge stands here, since it needs no other knowledge than answers:
+
+- a fetch that is sent after the answer to the denial is refused, until an answer says otherwise,
+  also after kills and power cuts;
+- a fetch that waited when the right was taken serves nothing that was written after that answer;
+- after the answer that gives the right back, a fetch is not refused.
+
+An answer that does not come leaves the right in doubt: nothing is judged until the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.simulation.clients.batches import build_untimed
+from tests.simulation.clients.caller import Caller
+from tests.simulation.clients.wire import Disconnected, Wire
+from tests.simulation.context import KAFKA_PORT, Context
+from tests.simulation.plan import ClientPlan
+from tests.simulation.world import TimedOut, Waiter
+
+TOPIC, READ, ALL, LITERAL, DENY, ALLOW = 2, 3, 2, 3, 2, 3  # Kafka's codes
+FETCH_VERSION: Final = 11  # names topics
+PRODUCE_VERSION: Final = 9
+DENIED: Final = 29
+TRIES_MAX: Final = 8
+WAIT_MS: Final = 1_500
+EXISTS: Final = 36
+
+
+class RightsChanger:
+    """One such client; see the module."""
+
+    def __init__(self, context: Context, plan: ClientPlan) -> None:
+        self.admin = Caller(context, plan)
+        self.reader = self._plain(Caller(context, plan, suffix=" reader"))
+        self.waiter = self._plain(Caller(context, plan, suffix=" waiter"))
+        self.topic = plan.name.replace(" ", "-")
+        self.end = 0  # of what was acknowledged
+
+    @staticmethod
+    def _plain(caller: Caller) -> Caller:
+        caller.is_msgpack = False
+        wire = Wire(caller.world, caller.context.network, KAFKA_PORT, caller.name, caller.record)
+        caller.wire = wire
+        return caller
+
+    async def run(self) -> None:
+        """Take and give the right in turns; at the end it is given."""
+        if not await self._begin():
+            return
+        for _ in self.admin.steps:
+            waiting = await self._wait_at_the_end() if self.admin.chance(0.6) else None
+            if await self._deny():
+                await self._judge_denied()
+                await self._write()
+            await self._judge_waiting(waiting)
+            if await self._give():
+                await self._judge_given()
+            await self.admin.pause()
+        await self._give()
+        for caller in (self.admin, self.reader, self.waiter):
+            caller.wire.close()
+
+    async def _begin(self) -> bool:
+        topics = [CreatableTopic(name=self.topic, num_partitions=1, replication_factor=1)]
+        made = await self._until(
+            lambda: self.admin.ask(CreateTopicsRequest(topics=topics), what=self.topic),
+            lambda answer: answer.topics[0].error_code in (0, EXISTS),
+        )
+        return made and await self._create(ALL, ALLOW) and await self._write()
+
+    async def _until(
+        self, ask: Callable[[], Coroutine[Any, Any, Any]], is_done: Callable[[Any], bool]
+    ) -> bool:
+        """Ask until it is done; the broker may be down for a while."""
+        for _ in range(TRIES_MAX):
+            answer = await ask()
+            if answer is not None and is_done(answer):
+                return True
+            await self.admin.rest(500)
+        return False
+
+    # -- Rights -------------------------------------------------------------------------------
+
+    async def _create(self, operation: int, permission: int) -> bool:
+        rule = AclCreation(
+            resource_type=TOPIC,
+            resource_name=self.topic,
+            resource_pattern_type=LITERAL,
+            principal="User:*",
+            host="*",
+            operation=operation,
+            permission_type=permission,
+        )
+        return await self._until(
+            lambda: self.admin.ask(CreateAclsRequest(creations=[rule]), what=self.topic),
+            lambda answer: answer.results[0].error_code == 0,
+        )
+
+    async def _deny(self) -> bool:
+        return await self._create(READ, DENY)
+
+    async def _give(self) -> bool:
+        one = DeleteAclsFilter(
+            resource_type_filter=TOPIC,
+            resource_name_filter=self.topic,
+            pattern_type_filter=LITERAL,
+            principal_filter="User:*",
+            host_filter="*",
+            operation=READ,
+            permission_type=DENY,
+        )
+        return await self._until(
+            lambda: self.admin.ask(DeleteAclsRequest(filters=[one]), what=self.topic),
+            lambda answer: answer.filter_results[0].error_code == 0,
+        )
+
+    # -- Use ----------------------------------------------------------------------------------
+
+    async def _write(self) -> bool:
+        part = PartitionProduceData(index=0, records=build_untimed([b"k:v"]))
+        body = ProduceRequest(
+            acks=-1,
+            timeout_ms=5_000,
+            topic_data=[TopicProduceData(name=self.topic, partition_data=[part])],
+        )
+        answer = await self.reader.ask(body, PRODUCE_VERSION, what=self.topic)
+        if answer is None:
+            return False
+        (result,) = answer.responses[0].partition_responses
+        if result.error_code == DENIED:
+            self._object("a write is refused that no ACL denies")
+        if result.error_code == 0:
+            self.end = max(self.end, result.base_offset + 1)
+        return bool(result.error_code == 0)
+
+    def _fetch(self, offset: int, wait_ms: int) -> FetchRequest:
+        part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100_000)
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            topics=[FetchTopic(topic=self.topic, partitions=[part])],
+        )
+
+    async def _wait_at_the_end(self) -> Waiter | None:
+        """Send a fetch that waits for records behind all that are known."""
+        try:
+            await self.waiter.wire.open()
+        except (Disconnected, TimedOut):
+            self.waiter.wire.close()
+            return None
+        body = self._fetch(self.end, WAIT_MS)
+        sent = self.waiter.wire.send(body, FETCH_VERSION, self.topic, wait_ms=WAIT_MS)
+        await self.admin.rest(20)
+        return sent
+
+    # -- Judging ------------------------------------------------------------------------------
+
+    async def _read(self) -> tuple[int, int] | None:
+        """Return the error and the bytes of a fetch from the start; None without an answer."""
+        answer = await self.reader.ask(self._fetch(0, 0), FETCH_VERSION, what=self.topic)
+        if answer is None or not answer.responses:
+            return None
+        (part,) = answer.responses[0].partitions
+        return part.error_code, len(part.records or b"")
+
+    async def _judge_denied(self) -> None:
+        found = await self._read()
+        if found is not None and (found[0] != DENIED or found[1]):
+            self._object(f"a fetch after the denial: error {found[0]}, {found[1]} bytes")
+
+    async def _judge_given(self) -> None:
+        found = await self._read()
+        if found is not None and found[0] == DENIED:
+            self._object("a fetch is refused after the right was given back")
+
+    async def _judge_waiting(self, waiting: Waiter | None) -> None:
+        """The fetch waited behind `end`: all that it could serve was written after the denial."""
+        if waiting is None:
+            return
+        try:
+            answer = await self.admin.world.wait(waiting, WAIT_MS * 20)
+        except (Disconnected, TimedOut):
+            self.waiter.wire.close()
+            return
+        for part in answer.responses[0].partitions if answer.responses else ():
+            if part.records:
+                self._object("a fetch that waited serves what was written after the denial")
+
+    def _object(self, what: str) -> None:
+        self.admin.record.fail(self.admin.name, what)
+
+
+async def run_rights_changer(context: Context, plan: ClientPlan) -> None:
+    """Take and give a right to read."""
+    await RightsChanger(context, plan).run()
+
+
+KINDS: Final[dict[str, Callable[[Context, ClientPlan], Coroutine[Any, Any, None]]]] = {
+    "rights changer": run_rights_changer,
+}
