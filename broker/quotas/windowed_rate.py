@@ -117,4 +117,4 @@ class TokenBucket:
 
 def rounded(milliseconds: float) -> int:
     """Round as Java does, to at most an int32: a throttle time is one."""
-    return min(floor(milliseconds + 0.5), 2**31 - 1)
+    return floor(min(milliseconds + 0.5, 2**31 - 1))  # it may be infinite

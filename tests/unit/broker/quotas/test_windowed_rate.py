@@ -16,6 +16,12 @@ def test_ten_full_windows_pass_at_once_and_the_excess_is_waited_for() -> None:
     assert found == [0, 9, 5_013]  # Kafka, with a request's header: 0, 20, 5009
 
 
+def test_a_limit_near_zero_throttles_for_the_longest_time() -> None:
+    rate = WindowedRate(ELEVEN)
+    rate.record(1e6, 0)
+    assert rate.throttle_ms(1e-310, 0) == rounded(float("inf")) == 2**31 - 1
+
+
 def test_waiting_hardly_lowers_a_rate_before_its_oldest_window_is_ten_windows_old() -> None:
     rate = WindowedRate(ELEVEN)
     rate.record(200_000, 0)
