@@ -63,7 +63,7 @@ class FrameGate:
         if reading.held:  # the login has expired
             return False
         if login.takes_raw_tokens:
-            login.take_raw_token(frames.popleft())
+            self._take_raw_token(frames.popleft())
         elif processor.queue.full:
             reading.hold(Hold.QUEUE_FULL)
             processor.queue.wait_for_room(connection)
@@ -80,6 +80,13 @@ class FrameGate:
         self._processor.metrics.logins_removed += 1
         self._connection.abort("its user was removed")
         return True
+
+    def _take_raw_token(self, frame: bytearray) -> None:
+        """Hand a frame that is a token to the login."""
+        try:
+            self.login.take_raw_token(frame)
+        except ProtocolError as error:
+            self._connection.refuse(error)
 
     def _log_in(self, api_key: int, frame: bytearray) -> None:
         """Hand a frame of a client that is not logged in to the login."""

@@ -148,6 +148,7 @@ class SaslGate:
     def check(self, api_key: int, frame_bytes: int) -> None:
         """Raise OutOfTurn if a frame closes the connection without being decoded."""
         state = self._state
+        _check_size(frame_bytes)
         if state is LoginState.TOKENS:
             if api_key == _AUTHENTICATE or frame_bytes <= EXPLAINED_BYTES_MAX:
                 return
@@ -178,7 +179,8 @@ class SaslGate:
         return False
 
     def take_raw_token(self, frame: bytearray) -> None:
-        """Take a frame that is a token."""
+        """Take a frame that is a token. Raises OutOfTurn if it is too large for one."""
+        _check_size(len(frame))
         header = RequestHeader(_AUTHENTICATE, _RAW_VERSION, 0, None)
         request = Request(self._connection, header, None, len(frame) + _SIZE.size)
         self._connection.slots.append(request)
@@ -327,6 +329,14 @@ class SaslGate:
     def _send(self, request: Request, buffers: Sequence[Buffer]) -> None:
         self._heard()
         self._connection.respond(request, buffers)
+
+
+def _check_size(frame_bytes: int) -> None:
+    """Raise OutOfTurn for a large frame: an open gate has let the reader take any size."""
+    if frame_bytes > FRAME_BYTES_MAX:
+        raise OutOfTurn(
+            f"{frame_bytes} bytes within a login; a login's requests have at most {FRAME_BYTES_MAX}"
+        )
 
 
 def _mistake(api_key: int, state: LoginState) -> str:

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from broker.network.logins.sasl_gate import FRAME_BYTES_MAX
 from broker.runtime.request import ANONYMOUS
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -112,6 +113,25 @@ async def test_a_login_again_comes_at_most_once_a_second_and_only_if_logins_end(
                 await rig.token(b"user:alice")
         assert handshakes == taken
         assert [request.header.api_key for request in rig.passed()] == [17]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(("extra_bytes", "answers"), [(-100, True), (1, False)])
+async def test_a_large_frame_within_a_login_again_reaches_no_mechanism(
+    version: int, extra_bytes: int, *, answers: bool
+) -> None:
+    rig = Rig(max_reauth_ms=6000)
+    await logged_in(rig)
+    await rig.handshake(version=version)
+    token = b"more:".ljust(FRAME_BYTES_MAX + extra_bytes, b"x")
+    frame = struct.pack(">i", len(token)) + token
+    if version:
+        frame = frame_of(SaslAuthenticateRequest(auth_bytes=token), 1)
+    rig.receive(frame)
+    answered = b"go on" in await rig.written()
+    assert (answered, rig.transport.ended == "aborted") == (answers, not answers)
+    assert rig.metrics.protocol_errors == (not answers)
+    rig.assert_at_rest()
 
 
 @pytest.mark.parametrize("seed", range(30))
