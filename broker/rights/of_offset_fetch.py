@@ -5,8 +5,7 @@ If all offsets of a group are asked for, those of topics without the right are l
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from broker.security.acl.acl_codes import AclOperation
 from protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -33,7 +33,8 @@ NEED: Final = Need(TOPIC, AclOperation.DESCRIBE)
 ONE_GROUP: Final = Whole(NEED_OF_GROUP, "group_id")
 EACH_GROUP: Final = Each(NEED_OF_GROUP, "groups", "groups", "group_id")
 
-Refusals = deque[list[OffsetFetchResponseTopics]]  # of a group's entries, in order
+# Of a group's entries, by what is left of each: the handler answers the same once.
+Refusals = dict[Hashable, dict[Hashable, OffsetFetchResponseTopics]]
 LINES: Final = (
     (
         "GROUP DESCRIBE",
@@ -61,37 +62,53 @@ def ask(asking: Asking) -> Turns:
         groups.append(kept)
         if at % GROUPS_PER_TURN == GROUPS_PER_TURN - 1:
             yield
-        refusals.setdefault(group.group_id, deque()).append(topics)
+        of_group = refusals.setdefault(group.group_id, {})
+        key = _key(kept)
+        # In the order of the handler: that of the last entry of those that are the same.
+        of_group[key] = of_group.pop(key, {}) | topics
     asking.narrow(groups=groups)
     asking.later.append(lambda answer: _completed(asking, answer, refusals))
     return None
 
 
+def _key(group: OffsetFetchRequestGroup) -> Hashable:
+    topics = group.topics
+    return (
+        group.member_id,
+        group.member_epoch,
+        None if topics is None else tuple(map(_key_of_topic, topics)),
+    )
+
+
+def _key_of_topic(topic: OffsetFetchRequestTopics) -> Hashable:
+    return topic.name, topic.topic_id, *topic.partition_indexes
+
+
 def _sorted_out(
     asking: Asking, group: OffsetFetchRequestGroup
-) -> Generator[None, None, tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]]:
+) -> Generator[
+    None, None, tuple[OffsetFetchRequestGroup, dict[Hashable, OffsetFetchResponseTopics]]
+]:
     """Return a group's entry with what may be answered, and the answers for the rest."""
     kept = []
-    refused: list[OffsetFetchResponseTopics] = []
+    refused: dict[Hashable, OffsetFetchResponseTopics] = {}
     for at, topic in enumerate(group.topics or ()):
         name = _name(asking, topic)
         if name is None or asking.allows(NEED, name):
             kept.append(topic)
         else:
             asking.log(NEED, name)
-            refused.append(
-                OffsetFetchResponseTopics(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partitions=[
-                        OffsetFetchResponsePartitions(
-                            partition_index=number,
-                            committed_offset=NO_OFFSET,
-                            error_code=DENIED[TOPIC],
-                        )
-                        for number in topic.partition_indexes
-                    ],
-                )
+            refused[_key_of_topic(topic)] = OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=number,
+                        committed_offset=NO_OFFSET,
+                        error_code=DENIED[TOPIC],
+                    )
+                    for number in topic.partition_indexes
+                ],
             )
         if at % NAMES_PER_TURN == NAMES_PER_TURN - 1:
             yield
@@ -108,12 +125,12 @@ def _name(asking: Asking, topic: Any) -> str | None:
 def _completed(
     asking: Asking, answer: OffsetFetchResponse, refusals: dict[str, Refusals]
 ) -> Generator[int, None, Any]:
+    left = {group_id: iter(entries.values()) for group_id, entries in refusals.items()}
     for group in answer.groups:
-        left = refusals.get(group.group_id)
-        topics = left.popleft() if left else []
+        topics = next(left[group.group_id], {})
         if not group.error_code:
             yield from _filtered(asking, group)
-            group.topics += topics
+            group.topics += topics.values()
         yield 0
     return answer
 

@@ -66,3 +66,20 @@ async def test_no_topic_is_not_all_topics(rights: RightsRig) -> None:
     groups = [{"group_id": "g", "topics": [BOTH[0]]}]
     answer = await rights.ask("OFFSET_FETCH", 8, groups=groups)
     assert found(answer.groups[0]) == [("m", 29, -1)]
+
+
+async def test_refusals_stay_with_their_entry_of_a_group(rights: RightsRig) -> None:
+    """The handler answers entries once that differ only in what is refused."""
+    rights.allow(grant(GROUP, DESCRIBE), grant(TOPIC, READ, "t"), grant(TOPIC, READ, "u"))
+    groups = [
+        {
+            "group_id": "g",
+            "topics": [{"name": name, "partition_indexes": [0]} for name in names],
+        }
+        for names in (["t"], ["u", "n"], ["t", "m"], ["t", "m"], ["t", "l"])
+    ]
+    answer = await rights.ask("OFFSET_FETCH", 8, groups=groups)
+    assert [[(name, code) for name, code, _ in found(one)] for one in answer.groups] == [
+        [("u", 0), ("n", 29)],
+        [("t", 0), ("m", 29), ("l", 29)],
+    ]
