@@ -306,8 +306,9 @@ class Hot(Own):
     """Rules of an API on the hot path, of which this is the only clause.
 
     The module also has `keys(request)`: what the request names, if the answer is the same for
-    everybody who may touch all of it, else None. A client that was allowed some keys is allowed
-    them again without a question, until an ACL changes.
+    everybody who may touch all of it, else None; None, too, if that is more than a turn may ask
+    for. A client that was allowed some keys is allowed them again without a question, until an ACL
+    changes.
     """
 
     __slots__ = ()

@@ -35,6 +35,7 @@ Handle = Callable[[Request, Services], Any]
 
 ATTEMPTS: Final = 5  # to ask in several turns without a change meanwhile
 REMEMBERED_MAX: Final = 16_384  # keys that were allowed, of all clients
+KEY_CHARACTERS_MAX: Final = 249  # of one; no topic has a longer name
 WAITS: Final = (Pending, GeneratorType, CoroutineType)  # results of a handler that come later
 
 
@@ -162,8 +163,12 @@ class HotGuard(Guard):
         asking = self._asking(request, services)
         for key in keys:
             name = key if isinstance(key, str) else asking.name_of(key)
-            if name is None or not asking.allows(self._need, name):
+            if name is None or len(name) > KEY_CHARACTERS_MAX:
                 return False
+            if not asking.allows(self._need, name):
+                return False
+        if not keys:  # its client would not count
+            return True
         if self._count + len(keys) > REMEMBERED_MAX:
             self._forget()
         self._count += len(keys)

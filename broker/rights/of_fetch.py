@@ -10,7 +10,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 
-from broker.rights.asking import DENIED, Asking, Need, Refused, Turns
+from broker.rights.asking import DENIED, NAMES_PER_TURN, Asking, Need, Refused, Turns
 from broker.rights.clauses import CLUSTER, TOPIC, Each
 from broker.runtime.request import Request
 from broker.security.acl.acl_codes import AclOperation
@@ -37,9 +37,9 @@ LINES: Final = (
 
 
 def keys(request: Request) -> list[str | bytes] | None:
-    """Return the topics of a consumer's fetch."""
+    """Return the topics of a consumer's fetch, if they are not many."""
     body: FetchRequest = request.body
-    if _is_of_replica(request):
+    if _is_of_replica(request) or len(body.topics) > NAMES_PER_TURN:
         return None
     if request.header.api_version >= TOPIC_ID_VERSION:
         return [topic.topic_id for topic in body.topics]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker.rights.asking import DENIED, Asking, Need, Refused, Turns
+from broker.rights.asking import DENIED, NAMES_PER_TURN, Asking, Need, Refused, Turns
 from broker.rights.clauses import TOPIC, TRANSACTIONAL_ID, Each
 from broker.runtime.request import Request
 from broker.security.acl.acl_codes import AclOperation
@@ -48,9 +48,9 @@ again = None  # appends that wait ask for themselves (`standing`)
 
 
 def keys(request: Request) -> list[str | bytes] | None:
-    """Return the topics of a request without a transactional id."""
+    """Return the topics of a request without a transactional id, if they are not many."""
     body: ProduceRequest = request.body
-    if body.transactional_id is not None:
+    if body.transactional_id is not None or len(body.topic_data) > NAMES_PER_TURN:
         return None
     if request.header.api_version >= TOPIC_ID_VERSION:
         return [topic.topic_id for topic in body.topic_data]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.rights import guard as module
-from broker.rights.asking import Asking, Refused, Turns
+from broker.rights.asking import NAMES_PER_TURN, Asking, Refused, Turns
 from broker.rights.guard import Guarded, HotGuard, guarded
 from broker.runtime.lines import Lines
 from broker.runtime.request import Pending
@@ -211,7 +211,58 @@ async def test_what_is_remembered_is_bounded(
     for name in ("a", "b", "c", "d", "e"):
         topics = [{"topic": name, "partitions": [place]}]
         await rights.ask("FETCH", 12, max_wait_ms=0, min_bytes=0, topics=topics)
+    hot = _hot(rights)
+    assert sum(map(len, hot._known.values())) == hot._count == 2
+
+
+def _hot(rights: RightsRig) -> HotGuard:
     handlers: Any = rights.rig.dispatcher._handlers
     hot = handlers[1].handle.__self__
     assert isinstance(hot, HotGuard)
-    assert sum(map(len, hot._known.values())) == hot._count == 2
+    return hot
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"n{number}" for number in range(NAMES_PER_TURN + 1)],
+        ["n" * 250],
+        [],
+    ],
+    ids=["many", "long", "none"],
+)
+async def test_what_a_client_sizes_is_not_remembered(rights: RightsRig, names: list[str]) -> None:
+    rights.allow(grant(TOPIC, READ))
+    place = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
+    topics = [{"topic": name, "partitions": [place]} for name in names]
+    answer = await rights.ask("FETCH", 12, max_wait_ms=0, min_bytes=0, topics=topics)
+    assert [one.topic for one in answer.responses] == names
+    assert {one.partitions[0].error_code for one in answer.responses} <= {3}
+    assert _hot(rights)._known == {}
+
+
+async def test_many_topics_of_a_fetch_are_asked_for_in_turns(
+    rights: RightsRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rights.allow(grant(TOPIC, READ))
+    allows, longest, here = rights.authorizer.allows, 0, 0
+    loop = asyncio.get_running_loop()
+
+    def ended() -> None:
+        nonlocal here
+        here = 0
+
+    def counted(_: object, *asked: Any) -> bool:
+        nonlocal here, longest
+        if not here:
+            loop.call_soon(ended)
+        here += 1
+        longest = max(longest, here)
+        return bool(allows(*asked))
+
+    monkeypatch.setattr(type(rights.authorizer), "allows", counted)
+    place = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100}
+    topics = [{"topic": f"n{number}", "partitions": [place]} for number in range(3_000)]
+    answer = await rights.ask("FETCH", 12, max_wait_ms=0, min_bytes=0, topics=topics)
+    assert len(answer.responses) == 3_000
+    assert 0 < longest <= 2 * NAMES_PER_TURN
