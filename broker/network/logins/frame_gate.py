@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from broker.network.logins.gated_connection import GatedConnection, SaslParts
-from broker.network.logins.sasl_gate import SaslGate
+from broker.network.logins.sasl_gate import SaslGate, check_size
 from broker.network.reading import Hold
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Request
@@ -84,9 +84,11 @@ class FrameGate:
     def _take_raw_token(self, frame: bytearray) -> None:
         """Hand a frame that is a token to the login."""
         try:
-            self.login.take_raw_token(frame)
+            check_size(len(frame))
         except ProtocolError as error:
             self._connection.refuse(error)
+        else:
+            self.login.take_raw_token(frame)
 
     def _log_in(self, api_key: int, frame: bytearray) -> None:
         """Hand a frame of a client that is not logged in to the login."""

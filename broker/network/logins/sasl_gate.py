@@ -63,6 +63,7 @@ _VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _AUTHENTICATE: Final = int(ApiKey.SASL_AUTHENTICATE)
 _RAW_VERSION: Final = -1
+_HELD_BY_US: Final = Hold.THROTTLED | Hold.QUEUE_FULL
 _SIZE = struct.Struct(">i")
 
 
@@ -107,16 +108,16 @@ class SaslGate:
         self._is_again = False
         self.session = LoginSession(parts.clock)
         self._pending: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._deadline_ns = 0
         self._heard()
 
     def _heard(self) -> None:
-        now_ns = self._parts.clock.monotonic_ns()
-        self._deadline_ns = now_ns + SILENCE_SECONDS_MAX * SECOND_NS
+        self._deadline_ns = self._parts.clock.monotonic_ns() + SILENCE_SECONDS_MAX * SECOND_NS
 
     def end_if_silent(self, now_ns: int) -> None:
         """Close the connection if its client, and nothing else, has delayed the login too long."""
-        if self.is_closed and self._pending is None and self._deadline_ns < now_ns:
+        if self._connection.reading.holds & _HELD_BY_US:
+            self._heard()
+        elif self.is_closed and self._pending is None and self._deadline_ns < now_ns:
             self._parts.metrics.logins_timed_out += 1
             self._connection.refuse(TimeoutError(f"no login, silent for {SILENCE_SECONDS_MAX} s"))
 
@@ -148,7 +149,7 @@ class SaslGate:
     def check(self, api_key: int, frame_bytes: int) -> None:
         """Raise OutOfTurn if a frame closes the connection without being decoded."""
         state = self._state
-        _check_size(frame_bytes)
+        check_size(frame_bytes)
         if state is LoginState.TOKENS:
             if api_key == _AUTHENTICATE or frame_bytes <= EXPLAINED_BYTES_MAX:
                 return
@@ -179,8 +180,7 @@ class SaslGate:
         return False
 
     def take_raw_token(self, frame: bytearray) -> None:
-        """Take a frame that is a token. Raises OutOfTurn if it is too large for one."""
-        _check_size(len(frame))
+        """Take a frame that is a token."""
         header = RequestHeader(_AUTHENTICATE, _RAW_VERSION, 0, None)
         request = Request(self._connection, header, None, len(frame) + _SIZE.size)
         self._connection.slots.append(request)
@@ -331,7 +331,7 @@ class SaslGate:
         self._connection.respond(request, buffers)
 
 
-def _check_size(frame_bytes: int) -> None:
+def check_size(frame_bytes: int) -> None:
     """Raise OutOfTurn for a large frame: an open gate has let the reader take any size."""
     if frame_bytes > FRAME_BYTES_MAX:
         raise OutOfTurn(

@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from broker.network.logins.sasl_gate import FRAME_BYTES_MAX
+from broker.network.logins.sasl_gate import FRAME_BYTES_MAX, SILENCE_SECONDS_MAX
+from broker.network.reading import Hold
 from broker.runtime.request import ANONYMOUS
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest
@@ -113,6 +114,23 @@ async def test_a_login_again_comes_at_most_once_a_second_and_only_if_logins_end(
                 await rig.token(b"user:alice")
         assert handshakes == taken
         assert [request.header.api_key for request in rig.passed()] == [17]
+
+
+@pytest.mark.parametrize("hold", [Hold.THROTTLED, Hold.QUEUE_FULL])
+async def test_a_client_that_the_broker_holds_is_not_silent(hold: int) -> None:
+    rig = Rig(max_reauth_ms=60_000)
+    await logged_in(rig)
+    await rig.handshake()
+    rig.connection.reading.hold(hold)
+    for _ in range(3):
+        rig.clock.advance(SILENCE_SECONDS_MAX * 1000 - 500)
+        rig.processor.sweep()
+    rig.connection.release(hold)
+    assert (await rig.token(b"user:alice")).error_code == 0
+    await rig.handshake()
+    rig.clock.advance(SILENCE_SECONDS_MAX * 1000 + 1)
+    rig.processor.sweep()
+    assert (rig.transport.ended, rig.metrics.logins_timed_out) == ("aborted", 1)
 
 
 @pytest.mark.parametrize("version", [0, 1])
