@@ -59,8 +59,19 @@ OTHER_DEFAULTS = {
     ("PartitionData", "records"): b"",
 }
 
-# Where Kafka gives the same name to a structure of the request and to one of the response.
-OTHER_NAMES = {"TopicToDescribe": "TopicData", "PartitionToDescribe": "PartitionData"}
+# Where Kafka gives the same name to structures of several messages.
+OTHER_NAMES = {
+    "TopicToDescribe": "TopicData",
+    "PartitionToDescribe": "PartitionData",
+    "QuotaFilterComponent": "ComponentData",
+    "DescribedQuota": "EntryData",
+    "DescribedQuotaEntity": "EntityData",
+    "DescribedQuotaValue": "ValueData",
+    "QuotaAlteration": "EntryData",
+    "QuotaOperation": "OpData",
+    "AlteredQuota": "EntryData",
+    "AlteredQuotaEntity": "EntityData",
+}
 
 with warnings.catch_warnings():
     # While it is imported, it reads its schemas with a function that Python 3.11 deprecates.
