@@ -102,6 +102,14 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_transactions_command": TRANSACTIONS,
     "test_transactions_move": (*TRANSACTIONS, *LOG),
     "test_acl_rule": ("broker/security/acl/*",),
+    "test_acls": (
+        "broker/security/acl/*",
+        "broker/acls.py",
+        "broker/handlers/*acls.py",
+        "protocol/acl_records.py",
+        *CLIENT,
+        *METADATA,
+    ),
     "test_sasl_clients": ("broker/security/*", "broker/network/*", "client/addresses.py"),
     "test_users": (
         "broker/security/users/*",

@@ -35,7 +35,12 @@ NOT_IN_KIO = set(each_version(tuple(metadata_records.METADATA_RECORDS.values()))
 
 # kio converts times through floats; up to here every millisecond survives.
 TIME_MS_MAX = 2**41
-TIMES = ("log_append_time_ms", "retention_time_ms", "transaction_start_time_ms")
+TIMES = (
+    "log_append_time_ms",
+    "retention_time_ms",
+    "session_lifetime_ms",
+    "transaction_start_time_ms",
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ALL = set(each_version(api_messages() + record_messages() + embedded_messages()))
 
@@ -61,7 +66,9 @@ def leaf(field: MessageField) -> st.SearchStrategy[Any] | None:
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name in TIMES:
-        return st.integers(-1, TIME_MS_MAX)
+        # kio has no way to say -1 where a time may not be missing.
+        least = 0 if field.name == "transaction_start_time_ms" else -1
+        return st.integers(least, TIME_MS_MAX)
     return None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.seeds import Told, Totals, run_many
+from tests.simulation.seeds import Told, Totals
 
 ROOT = Path(__file__).parents[2]
 TOTALS = re.compile(r"(\d+) histories of seeds t-0\.\., 0 failed, (\d+) requests, ")
@@ -29,15 +29,15 @@ def test_a_signal_to_all_its_processes_ends_it_with_its_totals(number: signal.Si
     assert process.returncode == 0
 
 
-def test_it_ends_after_its_seconds_with_what_was_told() -> None:
-    totals = run_many("t-", 1, 0.0, 0, lambda told: pytest.fail(str(told)))
-    assert totals.histories == 0
-
-
-def test_it_tells_as_many_histories_as_are_asked_for() -> None:
-    totals = run_many("t-", 1, float("inf"), 2, lambda told: pytest.fail(str(told)))
-    assert totals.histories == 2
-    assert totals.requests > 0
+@pytest.mark.parametrize(("option", "told"), [("--seconds=0", 0), ("--count=2", 2)])
+def test_it_ends_after_its_seconds_or_its_histories(option: str, told: int) -> None:
+    """In a process of its own: it forks, which one that has run other tests must not."""
+    command = [sys.executable, "-m", "tests.simulation", "--first", "t-", "--jobs", "1", option]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    totals = TOTALS.search(done.stdout)
+    assert totals is not None, done.stdout
+    assert int(totals[1]) == told
+    assert (int(totals[2]) > 0) is bool(told)
 
 
 def test_totals_count_histories_failures_requests_and_the_time_of_the_processor() -> None:

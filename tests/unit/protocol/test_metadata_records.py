@@ -7,7 +7,6 @@ from protocol.kafka.codec import decode_message, encode_message
 from protocol.metadata_records import ControlRecordType
 from protocol.wire import message_spec
 from tests.support.message_fields import each_version, record_messages
-from tests.unit.protocol import test_quota_records
 
 NODE, TOPIC, DIRECTORY = (bytes([fill]) * 16 for fill in (1, 2, 5))
 
@@ -286,7 +285,6 @@ GOLDEN = [
         0,
         "145f5f7472616e73616374696f6e5f737461746500",
     ),
-    *((record, 0, golden) for record, golden in test_quota_records.GOLDEN),
 ]
 
 
