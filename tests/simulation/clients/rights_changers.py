@@ -138,6 +138,7 @@ class RightsChanger:
             timeout_ms=5_000,
             topic_data=[TopicProduceData(name=self.topic, partition_data=[part])],
         )
+        self.is_end_known = False  # a write without an answer, or late, may be in the log
         answer = await self.reader.ask(body, PRODUCE_VERSION, what=self.topic)
         if answer is None:
             return False
@@ -146,6 +147,7 @@ class RightsChanger:
             self._object("a write is refused that no ACL denies")
         if result.error_code == 0:
             self.end = max(self.end, result.base_offset + 1)
+            self.is_end_known = True
         return bool(result.error_code == 0)
 
     def _fetch(self, offset: int, wait_ms: int) -> FetchRequest:
@@ -157,7 +159,9 @@ class RightsChanger:
         )
 
     async def _wait_at_the_end(self) -> Waiter | None:
-        """Send a fetch that waits for records behind all that are known."""
+        """Send a fetch that waits for records behind all that exist."""
+        if not self.is_end_known:
+            return None
         try:
             await self.waiter.wire.open()
         except (Disconnected, TimedOut):
