@@ -87,7 +87,7 @@ def cluster(address: str) -> tuple[str, set[str]]:
 def test_what_the_image_declares_and_holds(image: Image) -> None:
     assert image.user == (10001, 10001)
     assert image.config["StopSignal"] == "SIGTERM"
-    assert set(image.config["ExposedPorts"]) == {"9092/tcp", "9094/tcp"}
+    assert set(image.config["ExposedPorts"]) == {"9092/tcp", "9094/tcp", "9095/tcp"}
     assert image.config["Healthcheck"]["Test"] == ["CMD", "barnabas", "health"]
     assert not image.config["Entrypoint"]
 

@@ -204,10 +204,8 @@ UNSERVED = {
         "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets "
         "StreamsGroupHeartbeat StreamsGroupDescribe"
     ),
-    "there is no authentication, and there are no quotas": (
-        "SaslHandshake SaslAuthenticate CreateDelegationToken RenewDelegationToken "
-        "ExpireDelegationToken DescribeDelegationToken DescribeClientQuotas AlterClientQuotas "
-        "DescribeUserScramCredentials AlterUserScramCredentials"
+    "there are no delegation tokens": (
+        "CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken"
     ),
     "there is one log directory": "AlterReplicaLogDirs",
     "Kafka's brokers use it among themselves": (
