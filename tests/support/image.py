@@ -46,9 +46,10 @@ python3 -m venv /tmp/environment
 /tmp/environment/bin/pip install --quiet --require-hashes -r requirements-dev.lock
 exec env PYTHONDONTWRITEBYTECODE=1 HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis \
     /tmp/environment/bin/python -m pytest -q -p no:cacheprovider --numprocesses 2 --dist loadfile \
-    -m 'not interop and not slow and not faults' tests/unit tests/property \\
-    --ignore tests/unit/broker/security/test_tls.py --ignore tests/unit/broker/test_user_secrets.py \\
-    --ignore tests/unit/broker/network/test_handshakes.py \\
+    -m 'not interop and not slow and not faults' tests/unit tests/property \
+    --ignore tests/unit/broker/security/test_tls.py \
+    --ignore tests/unit/broker/test_user_secrets.py \
+    --ignore tests/unit/broker/network/test_handshakes.py \
     --ignore tests/unit/broker/security/oauth/test_key_download.py
 """
 POLL_SECONDS = 0.02
