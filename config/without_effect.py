@@ -78,7 +78,7 @@ COORDINATOR = _group(
 
 CONSUMER_GROUPS = _group(
     "consumer groups get a new target as soon as they need one, look at expressions whenever topics"
-    " change, and have no settings of their own that could have bounds",
+    " or ACLs change, and have no settings of their own that could have bounds",
     """
     group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
     group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms

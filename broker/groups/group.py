@@ -45,13 +45,15 @@ class GroupKind(StrEnum):
 class Caller(NamedTuple):
     """The client of a request, as the coordinator remembers it, and the API version it used.
 
-    `may_describe` tells which topics the client may describe; None: all of them.
+    `may_describe` tells which topics the client may describe; None: all of them. `rights_version`
+    is another one after each change of rights.
     """
 
     client_id: str
     client_host: str
     version: int
     may_describe: Callable[[str], bool] | None = None
+    rights_version: int = 0
 
 
 class Host(Protocol):

@@ -26,7 +26,7 @@ def handle(request: Request, services: Services) -> Pending:
         header.client_id or "",
         f"/{request.info.peer_host}",
         header.api_version,
-        describable(request, services.authorizer),
+        *describable(request, services.authorizer),
     )
     pending = Pending()
     consumer_group_heartbeat(services.groups, request.body, caller, pending.complete)

@@ -37,7 +37,7 @@ def handle(request: Request, services: Services) -> Pending:
         header.client_id or "",
         f"/{request.info.peer_host}",
         header.api_version,
-        describable(request, services.authorizer),
+        *describable(request, services.authorizer),
     )
     join_group(services.groups, request.body, caller, answer)
     return pending

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 
 from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.error_mapping import error_code_of
+from broker.metadata.asked_topics import is_addressed
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
 from broker.runtime.request import Request
@@ -44,7 +45,6 @@ from storage.errors import StorageError
 from storage.files.filenames import METADATA_TOPIC
 
 ALL_TOPICS_IS_EMPTY_VERSION = 0
-BY_ID_VERSION = 12  # ids are in the schema from 10 on, and refused before 12
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
 PARTITIONS_PER_STEP = 50
@@ -54,7 +54,7 @@ async def handle(request: Request, services: Services) -> MetadataResponse | Ste
     """Describe the broker and the requested topics, and create missing topics if allowed."""
     body: MetadataRequest = request.body
     version = request.header.api_version
-    if not _is_valid(body, version):
+    if not is_addressed(body, version):
         return error_response(request, ErrorCode.INVALID_REQUEST)
     host, port = services.advertised.endpoint(request.info)
     response = MetadataResponse(
@@ -96,13 +96,6 @@ def _describe(
                     yield 0
         yield 0
     return response
-
-
-def _is_valid(body: MetadataRequest, version: int) -> bool:
-    wanted = body.topics or ()
-    if version < BY_ID_VERSION:
-        return all(topic.name is not None and topic.topic_id == ZERO_UUID for topic in wanted)
-    return all(topic.name is not None or topic.topic_id != ZERO_UUID for topic in wanted)
 
 
 async def _answers(services: Services, body: MetadataRequest) -> Iterable[MetadataResponseTopic]:

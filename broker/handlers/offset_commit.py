@@ -5,6 +5,7 @@ Behaviour
   batch, and answered when that is durable (broker/groups/commits.py). Refused ones come first in
   the answer, as in Kafka.
 - A large commit is prepared in a thread. Later commits and fetches of the same group wait for it.
+  A commit that has waited is refused if its client has lost a right meanwhile.
 - An error of the group is repeated for each partition.
 
 Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static members, 8 flexible,
@@ -18,6 +19,7 @@ from functools import partial
 
 from broker.groups.commits import Answers, PreparedOffsets, commit, prepare
 from broker.metadata.image import TopicInfo
+from broker.rights.standing import StandingCommit
 from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
@@ -44,12 +46,20 @@ def handle(
     is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
     if is_large or services.groups.large_offset_commits.is_any(body.group_id):
         turn = services.groups.large_offset_commits.turn(body.group_id)
-        return _append_in_turn(turn, request, services, is_large=is_large)
+        standing = None
+        if services.authorizer is not None:
+            standing = StandingCommit(request, services.authorizer, body.group_id)
+        return _append_in_turn(turn, request, services, standing, is_large=is_large)
     return _append(request, services)
 
 
 async def _append_in_turn(
-    turn: Turn, request: Request, services: Services, *, is_large: bool
+    turn: Turn,
+    request: Request,
+    services: Services,
+    standing: StandingCommit | None,
+    *,
+    is_large: bool,
 ) -> OffsetCommitResponse | Pending:
     """Append behind the large commits of the same group, and have a thread prepare this one."""
     async with turn:
@@ -58,6 +68,10 @@ async def _append_in_turn(
             known, _ = _known(request, services)
             make = partial(prepare, services.groups, request.body, known)
             prepared = await services.pool.run(make)
+        if standing is not None:
+            known, _ = _known(request, services)
+            if code := standing.refusal(topic.name for topic in known):
+                return error_response(request, code)
         return _append(request, services, prepared)
 
 

@@ -6,6 +6,8 @@ Behaviour
   `write.caching` says (broker/groups/txn_commits.py). The end of the transaction commits or drops
   them.
 - An error of the group or the transaction is repeated for each partition.
+- A commit that has waited for a thread or for a transaction is refused if its client has lost a
+  right meanwhile.
 
 Version notes: below 2 a group that is being loaded answers COORDINATOR_NOT_AVAILABLE (clients
 before 2.0 retry without end), 2 leader epochs, 3 flexible and members (KIP-447), 4
@@ -19,6 +21,7 @@ from functools import partial
 
 from broker.groups.txn_commits import Prepared, answers, commit, prepare
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.rights.standing import StandingCommit
 from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.services import Services
@@ -43,9 +46,19 @@ def handle(
     is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
     if is_large or services.groups.large_commits.is_any(body.transactional_id):
         turn = services.groups.large_commits.turn(body.transactional_id)
-        return _append_in_turn(turn, request, services, is_large=is_large)
+        standing = _standing(request, services)
+        return _append_in_turn(turn, request, services, standing, is_large=is_large)
     free = _line_up(request, services)
-    return _append(request, services) if free is None else _append_after(free, request, services)
+    if free is None:
+        return _append(request, services)
+    return _append_after(free, request, services, _standing(request, services))
+
+
+def _standing(request: Request, services: Services) -> StandingCommit | None:
+    authorizer, body = services.authorizer, request.body
+    if authorizer is None:
+        return None
+    return StandingCommit(request, authorizer, body.group_id, body.transactional_id)
 
 
 def _line_up(request: Request, services: Services) -> Coroutine[None, None, None] | None:
@@ -55,14 +68,36 @@ def _line_up(request: Request, services: Services) -> Coroutine[None, None, None
 
 
 async def _append_after(
-    free: Coroutine[None, None, None], request: Request, services: Services
+    free: Coroutine[None, None, None],
+    request: Request,
+    services: Services,
+    standing: StandingCommit | None,
 ) -> TxnOffsetCommitResponse | Pending:
     await free
-    return _append(request, services)
+    return _append_still(request, services, standing)
+
+
+def _append_still(
+    request: Request,
+    services: Services,
+    standing: StandingCommit | None,
+    prepared: Prepared | None = None,
+) -> TxnOffsetCommitResponse | Pending:
+    """Append if the client still may: it has waited."""
+    if standing is not None:
+        code = standing.refusal(topic.name for topic in request.body.topics)
+        if code:
+            return error_response(request, code)
+    return _append(request, services, prepared)
 
 
 async def _append_in_turn(
-    turn: Turn, request: Request, services: Services, *, is_large: bool
+    turn: Turn,
+    request: Request,
+    services: Services,
+    standing: StandingCommit | None,
+    *,
+    is_large: bool,
 ) -> TxnOffsetCommitResponse | Pending:
     """Append behind the large commits of the same id, and have a thread prepare this one."""
     body: TxnOffsetCommitRequest = request.body
@@ -74,7 +109,7 @@ async def _append_in_turn(
         free = _line_up(request, services)
         if free is not None:
             await free
-        return _append(request, services, prepared)
+        return _append_still(request, services, standing, prepared)
 
 
 def _append(

@@ -82,6 +82,8 @@ class Serving:
         self.cleaner = LogCleaner(services)
         self.slow_steps = SlowSteps(config.barnabas_slow_step_ms, self._clock)
         services.users.listen(self._end_removed)
+        if services.sasl is not None:  # which listens to the same settings, and earlier
+            services.configs.settings.listen(lambda _: self._end_removed())
         self._http = _http(assembly, http, self.processors)
         self._accepting: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []

@@ -2,6 +2,7 @@
 
 - If all topics are asked for, those without the right are left out.
 - A topic that is given by its id is refused under that id, without its name. Ids are no secret.
+- A request that the handler refuses as a whole is refused alike whatever the client may see.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final
 
+from broker.metadata.asked_topics import is_addressed
 from broker.rights.asking import DENIED, NAMES_PER_TURN, Asking, Need, Turns
 from broker.rights.clauses import CLUSTER, TOPIC, Seen
 from broker.security.acl.acl_codes import AclOperation
@@ -38,9 +40,12 @@ LINES: Final = (
 def ask(asking: Asking) -> Turns:
     """Refuse topics, or have all of them filtered."""
     body: MetadataRequest = asking.request.body
-    is_oldest = asking.request.header.api_version == 0
+    version = asking.request.header.api_version
+    is_oldest = version == 0
     if body.topics is None or (is_oldest and not body.topics):
         asking.later.append(lambda answer: SEEN.filtered(asking, answer))
+        return None
+    if not is_addressed(body, version):
         return None
     kept: list[MetadataRequestTopic] = []
     refused: list[MetadataResponseTopic] = []

@@ -1,12 +1,15 @@
 """The rights of a request that waits: asked again when it goes on, if an ACL has changed.
 
 A change of an ACL holds from its answer on. So a batch that is queued for a slow disk, or behind a
-transaction that is being ended, is appended only if its client may still write then.
+transaction that is being ended, is appended only if its client may still write then. Offsets that
+wait, behind a transaction or for the thread that prepares many, are committed only if their client
+may still read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.error_mapping import BatchRefused
@@ -23,23 +26,39 @@ if TYPE_CHECKING:
 Append = Callable[[memoryview, int], "Appended"]
 
 
-class Standing:
+class _Rights:
+    """The rights of a client, and whether one may have changed since its request came."""
+
+    __slots__ = ("_authorizer", "_host", "_principal", "_version")
+
+    def __init__(self, request: Request, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._principal = request.info.principal
+        self._host = request.info.peer_host
+        self._version = authorizer.version
+
+    @property
+    def is_outdated(self) -> bool:
+        return self._version != self._authorizer.version
+
+    def may(self, operation: AclOperation, resource: ResourceType, name: str) -> bool:
+        return self._authorizer.allows(self._principal, self._host, operation, resource, name)
+
+
+class Standing(_Rights):
     """What a producer was allowed when its request came."""
 
-    __slots__ = ("_authorizer", "_host", "_principal", "_transactional_id", "_version")
+    __slots__ = ("_transactional_id",)
 
     def __init__(
         self, request: Request, authorizer: Authorizer, transactional_id: str | None
     ) -> None:
-        self._authorizer = authorizer
-        self._principal = request.info.principal
-        self._host = request.info.peer_host
+        super().__init__(request, authorizer)
         self._transactional_id = transactional_id
-        self._version = authorizer.version
 
     def refusal(self, asked: Iterable[TopicProduceData], topics: Topics) -> ErrorCode:
         """Return the code for a request that may no longer do all it asks for, else NONE."""
-        if self._version == self._authorizer.version:
+        if not self.is_outdated:
             return ErrorCode.NONE
         for one in asked:
             known = topics.by_id(one.topic_id)
@@ -52,7 +71,7 @@ class Standing:
         """Return what appends a batch, or raises BatchRefused if the client may not any more."""
 
         def appended(batch: memoryview, now_ms: int) -> Appended:
-            if self._version != self._authorizer.version and (code := self._refusal(topic)):
+            if self.is_outdated and (code := self._refusal(topic)):
                 raise BatchRefused(code)
             return append(batch, now_ms)
 
@@ -60,23 +79,60 @@ class Standing:
 
     def _refusal(self, topic: str) -> ErrorCode:
         name = self._transactional_id
-        if name is not None and not self._may_write(ResourceType.TRANSACTIONAL_ID, name):
+        if name is not None and not self.may(
+            AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        ):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if not self._may_write(ResourceType.TOPIC, topic):
+        if not self.may(AclOperation.WRITE, ResourceType.TOPIC, topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ErrorCode.NONE
 
-    def _may_write(self, resource: ResourceType, name: str) -> bool:
-        return self._authorizer.allows(
-            self._principal, self._host, AclOperation.WRITE, resource, name
-        )
+
+class StandingCommit(_Rights):
+    """What a client that commits offsets was allowed when its request came."""
+
+    __slots__ = ("_group_id", "_transactional_id")
+
+    def __init__(
+        self,
+        request: Request,
+        authorizer: Authorizer,
+        group_id: str,
+        transactional_id: str | None = None,
+    ) -> None:
+        super().__init__(request, authorizer)
+        self._group_id = group_id
+        self._transactional_id = transactional_id
+
+    def refusal(self, topics: Iterable[str]) -> ErrorCode:
+        """Return the code for a commit that may no longer do all it asks for, else NONE."""
+        if not self.is_outdated:
+            return ErrorCode.NONE
+        name = self._transactional_id
+        if name is not None and not self.may(
+            AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name
+        ):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if not self.may(AclOperation.READ, ResourceType.GROUP, self._group_id):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if all(self.may(AclOperation.READ, ResourceType.TOPIC, topic) for topic in topics):
+            return ErrorCode.NONE
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def describable(request: Request, authorizer: Authorizer | None) -> Callable[[str], bool] | None:
-    """Return what tells whether the client may describe a topic; None: it may describe all."""
+def describable(
+    request: Request, authorizer: Authorizer | None
+) -> tuple[Callable[[str], bool] | None, int]:
+    """Return what tells whether the client may describe a topic, and the version of all rights.
+
+    None: it may describe all.
+    """
     if authorizer is None:
-        return None
+        return None, 0
     principal, host = request.info.principal, request.info.peer_host
-    return lambda name: authorizer.allows(
-        principal, host, AclOperation.DESCRIBE, ResourceType.TOPIC, name
-    )
+    may_describe = partial(_may_describe, authorizer=authorizer, principal=principal, host=host)
+    return may_describe, authorizer.version
+
+
+def _may_describe(name: str, *, authorizer: Authorizer, principal: str, host: str) -> bool:
+    return authorizer.allows(principal, host, AclOperation.DESCRIBE, ResourceType.TOPIC, name)

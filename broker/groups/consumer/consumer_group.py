@@ -117,7 +117,7 @@ class ConsumerGroup:
             return
         membership = self.membership
         member = membership.state.members.get(body.member_id)
-        if member is not None and self._says_nothing_new(member, body):
+        if member is not None and self._says_nothing_new(member, body, caller):
             membership.renew_session(member.member_id)
             answer(
                 ConsumerGroupHeartbeatResponse(
@@ -132,12 +132,12 @@ class ConsumerGroup:
         context = membership.context(caller)
         response = member_heartbeat.heartbeat(draft, body, member_id, caller, context)
         membership.write(draft, lambda code: answer(_failed(code) if code else response))
-        membership.topics_changed = False
+        membership.looked(caller)
         membership.renew_session(member_id)
         membership.find_targets()
 
     def _says_nothing_new(
-        self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest
+        self, member: ConsumerGroupMember, body: ConsumerGroupHeartbeatRequest, caller: Caller
     ) -> bool:
         """Whether the request changes nothing, and the member has reached its target."""
         state = self.state
@@ -145,7 +145,7 @@ class ConsumerGroup:
             body.member_epoch == member.member_epoch == state.target_epoch == state.epoch
             and member.state == MemberState.STABLE
             and member.classic is None
-            and not self.membership.topics_changed
+            and not self.membership.is_outdated(caller)
             and body.subscribed_topic_names is None
             and body.subscribed_topic_regex is None
             and body.server_assignor is None

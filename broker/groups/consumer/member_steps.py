@@ -36,7 +36,7 @@ class StepContext(NamedTuple):
     """What a step needs beside the group and the request."""
 
     topics: Topics
-    topics_changed: bool  # since the last heartbeat that looked
+    topics_changed: bool  # or rights to see them, since the last heartbeat that looked
     now_ms: int
     assignors: Collection[str]  # by preference: the first is the default
     size_max: int
@@ -125,7 +125,7 @@ def check_static_member(
 
 
 def _refresh_regexes(draft: Draft, context: StepContext) -> None:
-    """Resolve new expressions, all if topics have changed; remove those no member uses."""
+    """Resolve new expressions, all if topics or rights have changed; remove unused ones."""
     _drop_unused_regexes(draft)
     state = draft.state
     for pattern in sorted(regexes_of(state.members.values())):

@@ -48,6 +48,7 @@ class Membership:
         self.deadlines = deadlines
         self.group_state = ConsumerGroupState.EMPTY
         self.topics_changed = True  # since the last heartbeat; the targets may be outdated
+        self._rights_version = 0  # with which expressions were resolved
         self._replaced = replaced
         self._is_searching = False  # for targets, in the pool
         self._is_over = False
@@ -121,12 +122,23 @@ class Membership:
         state = self.state
         return state.target_epoch or WAITING_EPOCH if self._is_searching else state.epoch
 
+    def is_outdated(self, caller: Caller) -> bool:
+        """Return whether topics, or the rights to see them in expressions, may have changed."""
+        return self.topics_changed or (
+            caller.rights_version != self._rights_version and bool(self.state.regexes)
+        )
+
+    def looked(self, caller: Caller) -> None:
+        """Note that a step of `caller` has looked at all topics."""
+        self.topics_changed = False
+        self._rights_version = caller.rights_version
+
     def context(self, caller: Caller | None = None) -> StepContext:
         """Return what a step needs beside the group; `caller` has the step made."""
         config = self.host.config
         return StepContext(
             self.host.topics,
-            self.topics_changed,
+            self.topics_changed if caller is None else self.is_outdated(caller),
             self.host.clock.now_ms(),
             config.group_consumer_assignors,
             config.group_consumer_max_size,

@@ -51,7 +51,9 @@ def resolve(
 ) -> ResolvedRegex:
     """Return the topics that `pattern` matches. Raises GroupError for an invalid expression.
 
-    As in Kafka, a group's expression matches what the member may describe that has it resolved.
+    As in Kafka, a group's expression matches what the member may describe that has it resolved: the
+    first to use it, or the first to send a heartbeat after topics or ACLs have changed. Kafka looks
+    at changed ACLs within group.consumer.regex.refresh.interval.ms, or when topics change.
     """
     matches = matcher(pattern)
     names = (topic.name for topic in topics.all() if matches(topic.name))

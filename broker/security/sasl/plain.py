@@ -41,9 +41,12 @@ class PlainUsers(Protocol):
 class JaasUsers:
     """The users that the configuration names, by keyed digests of their passwords."""
 
-    def __init__(self, users: Mapping[str, str], key: bytes) -> None:
-        """`key` is random, and of this process."""
+    def __init__(
+        self, users: Mapping[str, str], key: bytes, is_user: Callable[[str], bool]
+    ) -> None:
+        """`key` is random, and of this process; `is_user` asks the configuration of that time."""
         self._key = key
+        self._is_user = is_user
         self._digests = {user: self._digest(password) for user, password in users.items()}
         self._of_nobody = self._digest(key.hex())
 
@@ -55,9 +58,9 @@ class JaasUsers:
         )
         return is_equal and expected is not None
 
-    def still_holds(self, user: str) -> Callable[[], bool] | None:  # noqa: ARG002
-        """Return None: a changed configuration ends no connections."""
-        return None
+    def still_holds(self, user: str) -> Callable[[], bool] | None:
+        """Return what says whether the configuration still names the user."""
+        return lambda: self._is_user(user)
 
     def _digest(self, password: str) -> bytes:
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), hashlib.sha256)

@@ -1,13 +1,14 @@
 """The SASL of all listeners: which mechanisms each offers, and how a login of one begins.
 
 `use` takes a changed configuration for logins that begin from then on; those that have ended keep
-what they were given. A removed or changed user of a JAAS string logs in no more, and a connection
-of it stays until it ends or its session does.
+what they were given, and their connections stay, except those of a user that the JAAS string no
+longer names. A changed password ends no connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from broker.security.oauth.token_validator import TokenValidator
@@ -65,24 +66,32 @@ class SaslListeners:
         """Use these settings for logins from now on."""
         for name, one in settings.items():
             if self._settings.get(name) != one:
-                offers = {each.name: self._offer(each) for each in one.mechanisms.values()}
+                offers = {each.name: self._offer(name, each) for each in one.mechanisms.values()}
                 self._current[name] = SaslListener(offers, one.failed_delay_ms)
         self._settings = settings
 
-    def _offer(self, settings: MechanismSettings) -> Offer:
+    def _offer(self, listener: str, settings: MechanismSettings) -> Offer:
         if settings.tokens is not None:
             begin = self._bearer(settings.tokens)
+        elif settings.name == PLAIN:
+            begin = self._plain(listener, settings)
         else:
-            begin = self._plain(settings) if settings.name == PLAIN else self._scram(settings.name)
+            begin = self._scram(settings.name)
         return Offer(begin, settings.max_reauth_ms)
 
-    def _plain(self, settings: MechanismSettings) -> Callable[[], Mechanism]:
+    def _plain(self, listener: str, settings: MechanismSettings) -> Callable[[], Mechanism]:
         users: PlainUsers
         if settings.users is None:
             users = ScramUsers(self._credentials, self._run)
         else:
-            users = JaasUsers(settings.users, self._key)
+            is_user = partial(self._is_jaas_user, listener)
+            users = JaasUsers(settings.users, self._key, is_user)
         return lambda: Plain(users)
+
+    def _is_jaas_user(self, listener: str, user: str) -> bool:
+        """Return whether the listener's JAAS string names a user; without the string, True."""
+        plain = self._settings[listener].mechanisms.get(PLAIN)
+        return plain is None or plain.users is None or user in plain.users
 
     def _bearer(self, settings: TokenSettings) -> Callable[[], Mechanism]:
         validator = self._make_validator(settings)

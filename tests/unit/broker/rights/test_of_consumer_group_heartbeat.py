@@ -38,6 +38,22 @@ async def test_an_expression_matches_with_the_right(rights: RightsRig) -> None:
     assert await assigned(rights, subscribed_topic_regex="t.*") == {rights.topic_id}
 
 
+async def test_an_expression_is_matched_again_after_a_change(rights: RightsRig) -> None:
+    rights.allow(grant(GROUP, READ))
+    assert await assigned(rights, subscribed_topic_regex="t.*") == set()
+    beat = {"group_id": "cg", "member_id": "me", "member_epoch": 2}
+    quiet = await rights.ask("CONSUMER_GROUP_HEARTBEAT", 1, **beat)
+    assert (quiet.error_code, quiet.assignment) == (0, None)
+    rights.allow(grant(GROUP, READ), grant(TOPIC, DESCRIBE))
+    found = await rights.ask("CONSUMER_GROUP_HEARTBEAT", 1, **beat)
+    (topic,) = found.assignment.topic_partitions
+    assert topic.topic_id == rights.topic_id
+    rights.allow(grant(GROUP, READ))
+    beat["member_epoch"] = found.member_epoch
+    taken = await rights.ask("CONSUMER_GROUP_HEARTBEAT", 1, **beat)
+    assert taken.assignment.topic_partitions == []
+
+
 async def test_a_member_is_refused_once_its_right_is_gone(rights: RightsRig) -> None:
     rights.allow(grant(GROUP, READ), grant(TOPIC, READ))
     await assigned(rights, subscribed_topic_names=["t"])

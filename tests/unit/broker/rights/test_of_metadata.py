@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.rights_cases import CLUSTER, CREATE, DESCRIBE, READ, TOPIC, grant
+from tests.support.rights_cases import CLUSTER, CREATE, DESCRIBE, READ, TOPIC, UNKNOWN_ID, grant
 from tests.support.rights_rig import RightsRig
 
 
@@ -48,6 +48,14 @@ async def test_a_known_id_is_refused_without_its_name(rights: RightsRig) -> None
     topics = [{"topic_id": rights.topic_id, "name": None}]
     (answer,) = (await rights.ask("METADATA", 12, topics=topics)).topics
     assert (answer.error_code, answer.name, answer.topic_id) == (29, None, rights.topic_id)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+async def test_ids_before_version_12_are_refused_alike(rights: RightsRig, version: int) -> None:
+    for topic_id in (rights.topic_id, UNKNOWN_ID):
+        topics = [{"name": "m"}, {"topic_id": topic_id, "name": "t"}]
+        answer = await rights.ask("METADATA", version, topics=topics)
+        assert {one.error_code for one in answer.topics} == {42}
 
 
 @pytest.mark.parametrize("kind", [TOPIC, CLUSTER])

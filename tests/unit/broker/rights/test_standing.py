@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from broker.error_mapping import BatchRefused
-from broker.rights.standing import Standing, describable
+from broker.rights.standing import Standing, StandingCommit, describable
 from broker.security.acl.acl_codes import ResourceType
 from protocol.errors import ErrorCode
 
@@ -69,5 +69,26 @@ def test_a_batch_is_not_appended_after_its_right() -> None:
     assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+@pytest.mark.parametrize("name", [None, "x"])
+def test_a_commit_that_waits_is_asked_about_again(name: str | None) -> None:
+    authorizer = Authorizer()
+    info = SimpleNamespace(principal="User:a", peer_host="h")
+    request: Any = SimpleNamespace(info=info)
+    made = StandingCommit(request, authorizer, "g", name)  # type: ignore[arg-type]
+    assert made.refusal(["t"]) is ErrorCode.NONE
+    assert authorizer.asked == 0
+    authorizer.version += 1
+    for kind, one, code in (
+        (ResourceType.TRANSACTIONAL_ID, name, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (ResourceType.GROUP, "g", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (ResourceType.TOPIC, "t", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ):
+        if one is not None:
+            assert made.refusal(["t"]) is code
+            authorizer.allowed.add((kind, one))
+    assert made.refusal(["t"]) is ErrorCode.NONE
+    assert made.refusal(["t", "u"]) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def test_without_an_authorizer_all_may_be_described() -> None:
-    assert describable(ANY, None) is None
+    assert describable(ANY, None) == (None, 0)

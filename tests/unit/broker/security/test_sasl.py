@@ -82,6 +82,12 @@ def now(reply: Reply | Coroutine[object, object, Reply] | Awaitable[Reply]) -> R
     return reply
 
 
+def identified(login: Mechanism, token: bytes) -> Identity | None:
+    """Return who a login in one step lets in, without how long that holds."""
+    identity = now(login.respond(token)).identity
+    return None if identity is None else identity._replace(still_holds=None)
+
+
 # -- PLAIN -----------------------------------------------------------------------------------------
 
 
@@ -91,8 +97,7 @@ def plain(user: str, password: str, authzid: str = "") -> bytes:
 
 @pytest.mark.parametrize("authzid", ["", USER])
 def test_plain_lets_a_user_in(authzid: str) -> None:
-    reply = now(begin("PLAIN").respond(plain(USER, PASSWORD, authzid)))
-    assert (reply.token, reply.identity) == (b"", Identity(USER))
+    assert identified(begin("PLAIN"), plain(USER, PASSWORD, authzid)) == Identity(USER)
 
 
 PLAIN_REFUSED = [
@@ -297,7 +302,7 @@ def test_changed_settings_hold_for_new_logins() -> None:
     assert sasl.of("L").failed_delay_ms == 1
     with pytest.raises(AuthenticationFailed):
         sasl.of("L").offers["PLAIN"].begin().respond(plain(USER, PASSWORD))
-    assert now(begun.respond(plain(USER, PASSWORD))).identity == Identity(USER)
+    assert identified(begun, plain(USER, PASSWORD)) == Identity(USER)
 
 
 def test_a_name_in_a_log_has_a_bound_and_no_line_of_its_own() -> None:
@@ -326,6 +331,22 @@ async def test_a_login_holds_while_the_user_is_there(mechanism: str) -> None:
     assert reply.identity.still_holds()
     directory.is_removed = True
     assert not reply.identity.still_holds()
+
+
+def test_a_login_holds_while_the_jaas_string_names_the_user() -> None:
+    def settings(**users: str) -> dict[str, SaslSettings]:
+        plain_settings = MechanismSettings(name="PLAIN", max_reauth_ms=0, users=users)
+        mechanisms = {"PLAIN": plain_settings}
+        return {"L": SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=0)}
+
+    made = SaslListeners(settings(a="x", b="y"), Directory(), os.urandom, at_once, no_tokens)
+    identity = now(made.of("L").offers["PLAIN"].begin().respond(b"\0a\0x")).identity
+    assert identity is not None
+    assert identity.still_holds is not None
+    made.use(settings(a="new password"))
+    assert identity.still_holds()
+    made.use(settings(b="y"))
+    assert not identity.still_holds()
 
 
 @pytest.mark.parametrize("change", ["removed", "another password"])
