@@ -37,6 +37,7 @@ from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
 from broker.runtime import log_lines
 from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.log_tail import LogTail
 from broker.security.oauth.key_set import KeySetError
 from broker.security.tls.tls_errors import TlsError
 from config.listeners import Listener
@@ -88,17 +89,23 @@ class Broker:
         self._signals = StopSignals()
         self._sockets: list[socket.socket] = []
         self._http: socket.socket | None = None
+        self._log_tail = LogTail()
         self._assembly: Assembly
         self._serving: Serving
         self._shutdown: Shutdown
 
     async def run(self) -> int:
         """Start, serve and stop."""
-        await self.startup()
+        if self._config.http is not None:
+            self._log_tail.attach()
         try:
-            failed = await self.serve()
+            await self.startup()
+            try:
+                failed = await self.serve()
+            finally:
+                code = await self.shutdown()
         finally:
-            code = await self.shutdown()
+            self._log_tail.detach()
         return EXIT_FAILED if failed else code
 
     async def startup(self) -> None:
@@ -109,7 +116,7 @@ class Broker:
         # at the next step that waits.
         self._signals.listen()
         self._assembly = await self._assemble()
-        self._serving = Serving(self._assembly, self._sockets, self._http)
+        self._serving = Serving(self._assembly, self._sockets, self._http, self._log_tail)
         self._serving.start()
         self._shutdown = Shutdown(
             self._assembly, self._serving, self._signals, tasks_before, self._environment.leave

@@ -23,10 +23,10 @@ class HttpKeys(AuthorizerKeys):
         "barnabas.http.listener",
         "127.0.0.1:9095",
         Kind.STRING,
-        doc="The address of /metrics, /healthz and /readyz: HOST:PORT. An empty host means every"
-        " local address, port 0 any free port; an empty value turns HTTP off. If the port is taken,"
-        " a broker that was given this key does not start; by default it starts without HTTP and"
-        " warns.",
+        doc="The address of the console, /metrics, /healthz and /readyz: HOST:PORT. An empty"
+        " host means every local address, port 0 any free port; an empty value turns HTTP off. If"
+        " the port is taken, a broker that was given this key does not start; by default it starts"
+        " without HTTP and warns.",
     )
     barnabas_http_hosts: tuple[str, ...] = key(
         "barnabas.http.hosts",
@@ -41,5 +41,14 @@ class HttpKeys(AuthorizerKeys):
         None,
         Kind.PASSWORD,
         doc="If set, /metrics demands it (HTTP Basic authentication, with any user name). Without"
-        " it, /metrics answers on loopback only, and not with an authorizer.",
+        " it, /metrics answers on loopback only, and not with an authorizer. The console demands it"
+        " too, except where the broker's users log in; beyond loopback it then shows and changes"
+        " nothing.",
+    )
+    barnabas_http_read_only: bool = key(
+        "barnabas.http.read.only",
+        default=False,
+        kind=Kind.BOOLEAN,
+        doc="Whether the console shows and changes nothing: it produces no records, resets no"
+        " offsets, and alters neither topics nor configs.",
     )

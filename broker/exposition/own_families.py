@@ -6,19 +6,17 @@ Units are base units. A counter of `Metrics` has its name there, and `_total`; o
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Callable
 from dataclasses import fields
 
 from broker.exposition.family import Family, Kind, Samples, one
 from broker.exposition.label_text import labels
+from broker.exposition.resident import resident_bytes
 from broker.exposition.scrape_view import ScrapeView
 from broker.runtime.clock import SECOND_NS
 from broker.runtime.log_histogram import Buckets
 from broker.runtime.metrics import Metrics
-
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def histogram(found: Callable[[ScrapeView], Buckets], unit: int) -> Samples:
@@ -48,14 +46,6 @@ def _counter(name: str) -> Family:
 
 def _words(name: str) -> str:
     return name.removesuffix("_now").replace("_", " ").capitalize() + "."
-
-
-def _resident(_: ScrapeView) -> int:
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * PAGE_BYTES
-    except OSError:
-        return 0
 
 
 def _cpu(_: ScrapeView) -> float:
@@ -105,7 +95,8 @@ OWN: tuple[Family, ...] = (
            _build, ("cluster_id", "node_id")),
     *(_counter(field.name) for field in fields(Metrics) if field.name != "traffic"),
     Family("process_cpu_seconds_total", Kind.COUNTER, "CPU time of the process.", one(_cpu)),
-    _gauge("process_resident_memory_bytes", "Resident memory.", _resident),
+    _gauge("process_resident_memory_bytes", "Resident memory.",
+           lambda _: resident_bytes()),
     _gauge("process_start_time_seconds", "When HTTP was opened, in seconds since 1970.",
            lambda view: view.pulse.started_ms / 1000),
 )  # fmt: skip

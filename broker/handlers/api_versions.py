@@ -30,6 +30,7 @@ from protocol.messages.api_versions import (
 
 VERSION_MAX = 4
 CLIENT_INFO_VERSION = 3
+SOFTWARE_MAX = 128  # characters kept of what each connection says
 CLIENT_INFO = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -42,11 +43,15 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[row for row in services.api_versions if row.api_key == ApiKey.API_VERSIONS],
         )
-    if version >= CLIENT_INFO_VERSION and not (
-        CLIENT_INFO.fullmatch(body.client_software_name)
-        and CLIENT_INFO.fullmatch(body.client_software_version)
-    ):
-        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if version >= CLIENT_INFO_VERSION:
+        if not (
+            CLIENT_INFO.fullmatch(body.client_software_name)
+            and CLIENT_INFO.fullmatch(body.client_software_version)
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        request.info.software_name = body.client_software_name[:SOFTWARE_MAX]
+        request.info.software_version = body.client_software_version[:SOFTWARE_MAX]
+    request.info.client_id = (request.header.client_id or "")[:SOFTWARE_MAX]
     levels = services.controller.image.feature_levels
     return ApiVersionsResponse(
         api_keys=services.api_versions,

@@ -12,6 +12,7 @@ A request beyond one of them is answered with 408, 413 or 431 where the client c
 its connection closed. Nothing is read while a request is answered, so pipelined requests wait in
 the client's socket.
 
+A page of events is an asynchronous generator; a client that does not read its events is closed.
 A large page is a generator. Its slices, of `SLICE_NS` or `SLICE_CHARACTERS`, take turns with those
 of other connections (`turns`), one a turn of the loop, and it waits for a client that reads slowly.
 """
@@ -19,13 +20,13 @@ of other connections (`turns`), one a turn of the loop, and it waits for a clien
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import h11
 
-from broker.http.http_messages import HttpAnswer, HttpRequest, Pieces, sentence
+from broker.http.http_messages import Events, HttpAnswer, HttpRequest, Pieces, sentence
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 
@@ -48,6 +49,7 @@ SAFE_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'"),
     ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 )
 
@@ -67,7 +69,7 @@ class HttpConnection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answer: Callable[[HttpRequest], HttpAnswer],
+        answer: Callable[[HttpRequest], Awaitable[HttpAnswer]],
         turns: asyncio.Lock,
         metrics: Metrics,
         clock: Clock,
@@ -109,7 +111,7 @@ class HttpConnection:
             if request is None:
                 return False
             self.waits_since_ns = 0
-            answer = self._answer(request)
+            answer = await self._answer(request)
         except RefusedRequest as error:
             self._metrics.http_requests_refused += 1
             answer = sentence(error.status, str(error))
@@ -222,7 +224,9 @@ class HttpConnection:
     async def _send(self, answer: HttpAnswer, *, closes: bool) -> None:
         if self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        headers = [*SAFE_HEADERS, *answer.headers, ("Content-Type", answer.content_type)]
+        own = {name for name, _ in answer.headers}
+        headers = [pair for pair in SAFE_HEADERS if pair[0] not in own]
+        headers += [*answer.headers, ("Content-Type", answer.content_type)]
         if isinstance(answer.body, bytes):
             headers.append(("Content-Length", str(len(answer.body))))
         if closes:
@@ -231,6 +235,12 @@ class HttpConnection:
         if isinstance(answer.body, bytes):
             if answer.body and not self._is_head:
                 self._write(h11.Data(data=answer.body))
+        elif isinstance(answer.body, AsyncGenerator):
+            try:
+                if not self._is_head:
+                    await self._send_events(answer.body)
+            finally:
+                await answer.body.aclose()
         else:
             try:
                 if not self._is_head:
@@ -239,6 +249,11 @@ class HttpConnection:
                 answer.body.close()
         self._write(h11.EndOfMessage())
         await self._drain()
+
+    async def _send_events(self, events: Events) -> None:
+        async for piece in events:
+            self._write(h11.Data(data=piece))
+            await self._drain()
 
     async def _send_pieces(self, pieces: Pieces) -> None:
         is_more = True

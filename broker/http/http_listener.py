@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.http")
 
 CONNECTIONS_MAX = 64
+ANSWER_SECONDS = 60.0  # what a page asks of the broker has shorter ends of its own
 # As long as the longest header that is read at once, and then some.
 READ_LIMIT_BYTES = 64 * 1024
 
@@ -51,6 +52,7 @@ class HttpListener:
     def start(self) -> None:
         """Accept from now on."""
         self._surroundings.pulse.start()
+        self._surroundings.history.start()
         self._accepting = owners.spawn(Owner.HTTP, self._accept(), "http-acceptor")
 
     def begin_stop(self) -> None:
@@ -61,6 +63,7 @@ class HttpListener:
         """Close the listener and end its connections."""
         self._sock.close()
         await self._surroundings.pulse.stop()
+        await self._surroundings.history.stop()
         serving = sorted(self._serving, key=lambda task: task.get_name())
         tasks = [task for task in (self._accepting, *serving) if task is not None]
         for task in tasks:
@@ -135,10 +138,14 @@ class HttpListener:
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         return HttpConnection(reader, writer, self._answer, self._turns, self._metrics, self._clock)
 
-    def _answer(self, request: HttpRequest) -> HttpAnswer:
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
         """Return what the pages answer; never raises."""
         try:
-            return answer_to(request, self._surroundings, self._rules)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = answer_to(request, self._surroundings, self._rules)
+                return answer if isinstance(answer, HttpAnswer) else await answer
+        except TimeoutError:
+            return sentence(504, f"The broker has not answered within {ANSWER_SECONDS:.0f} s")
         except Exception as error:
             owners.failed(Owner.HTTP, error, f"answering HTTP {request.path}")
             return sentence(500, "The broker failed to answer; its log has the reason")

@@ -2,17 +2,19 @@
 
 A page returns its body whole, or as a generator of pieces of text. A generator runs in slices of a
 millisecond, so that a large page does not keep the loop from clients (docs/design.md, I13); what it
-yields need not fit into memory.
+yields need not fit into memory. What is sent over time, such as events, is an asynchronous
+generator of bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 TEXT = "text/plain; charset=utf-8"
 
 Pieces = Generator[str, None, None]
+Events = AsyncGenerator[bytes, None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class HttpAnswer:
     """One answer; it is sent after `pause_seconds`, and `closes` ends the connection."""
 
     status: int
-    body: bytes | Pieces = b""
+    body: bytes | Pieces | Events = b""
     content_type: str = TEXT
     headers: tuple[tuple[str, str], ...] = ()
     pause_seconds: float = 0.0

@@ -39,20 +39,26 @@ def refusal(request: HttpRequest, password: str | None, *, is_private: bool) -> 
     header = request.headers.get("authorization")
     if header is None:
         return sentence(401, "Log in with barnabas.http.password and any user name", CHALLENGE)
-    if _is(password, header):
+    if has_password(request, password):
         return None
     answer = sentence(401, "The password is not barnabas.http.password", CHALLENGE)
     return HttpAnswer(401, answer.body, headers=answer.headers, pause_seconds=WRONG_PAUSE_SECONDS)
 
 
-def _is(password: str, header: str) -> bool:
-    scheme, _, encoded = header.partition(" ")
+def has_password(request: HttpRequest, password: str) -> bool:
+    """Whether a request has the password, as HTTP Basic authentication."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return False
     try:
         given = base64.b64decode(encoded.strip(), validate=True).partition(b":")[2]
     except (binascii.Error, ValueError):
         return False
+    return is_password(password, given)
+
+
+def is_password(password: str, given: bytes) -> bool:
+    """Whether `given` is the password."""
     # Of equal length, so that the time of the comparison says nothing about the password's.
     digests = [hashlib.sha256(one).digest() for one in (given, password.encode())]
     return hmac.compare_digest(*digests)

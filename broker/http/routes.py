@@ -6,11 +6,13 @@ The row declares what is checked before: whether `Host` must name this broker
 (`broker.http.host_check`), and whether the page is for those with the password
 (`broker.http.password_check`). Prometheus and kubelets come by names of services and addresses of
 pods, so what they ask for checks no `Host`; it changes nothing and no script can read it.
+
+The console (`broker.console`) has a table of its own, and checks of its own after that of `Host`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -23,6 +25,8 @@ from config.listeners import Listener
 
 if TYPE_CHECKING:
     from broker.http.surroundings import Surroundings
+
+CONSOLE = ("/api/", "/assets/")  # and /: what begins so belongs to broker.console
 
 
 class Route:
@@ -70,7 +74,9 @@ class PageRules:
         return cls(bound, password, listener.is_loopback and is_open)
 
 
-def answer_to(request: HttpRequest, surroundings: Surroundings, rules: PageRules) -> HttpAnswer:
+def answer_to(
+    request: HttpRequest, surroundings: Surroundings, rules: PageRules
+) -> HttpAnswer | Awaitable[HttpAnswer]:
     """Return the answer of the page that was asked for, or why there is none."""
     route = _BY_PATH.get(request.path)
     if (route is None or route.checks_host) and not is_for_us(
@@ -80,7 +86,12 @@ def answer_to(request: HttpRequest, surroundings: Surroundings, rules: PageRules
             421, "Host names another server: add the name to barnabas.http.hosts if it is this one"
         )
     if route is None:
-        return sentence(404, f"There is no such page; there are {', '.join(sorted(_BY_PATH))}")
+        if request.path != "/" and not request.path.startswith(CONSOLE):
+            found = ", ".join(sorted(("/", *_BY_PATH)))
+            return sentence(404, f"There is no such page; there are {found}")
+        answer: HttpAnswer | Awaitable[HttpAnswer]
+        answer = import_module("broker.console.door").answer_to(request, surroundings, rules)
+        return answer
     if request.method not in route.methods:
         allow = ", ".join(route.methods)
         return sentence(405, f"This page is for {allow}", ("Allow", allow))

@@ -22,6 +22,7 @@ from broker.network.acceptor import Acceptor
 from broker.network.processor import Processor
 from broker.runtime import owners
 from broker.runtime.clock import SECOND_NS, Clock, let_others_run
+from broker.runtime.log_tail import LogTail
 from broker.runtime.owners import Owner
 from broker.runtime.slow_steps import SlowSteps
 from protocol.dialect import Dialect
@@ -42,7 +43,7 @@ LAST_ANSWERS_SECONDS = 0.5  # for clients to receive the last answers
 class Serving:
     """The running parts of one broker; `sockets` are those of `assembly.bound`, in its order.
 
-    `http` is the socket of the HTTP listener, if there is one.
+    `http` is the socket of the HTTP listener, if there is one; its pages show `log_tail`.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Serving:
         assembly: Assembly,
         sockets: Sequence[socket.socket],
         http: socket.socket | None = None,
+        log_tail: LogTail | None = None,
     ) -> None:
         services, network = assembly.services, assembly.network
         config = services.config
@@ -84,7 +86,7 @@ class Serving:
         services.users.listen(self._end_removed)
         if services.sasl is not None:  # which listens to the same settings, and earlier
             services.configs.settings.listen(lambda _: self._end_removed())
-        self._http = _http(assembly, http, self.processors)
+        self._http = _http(assembly, http, self.processors, log_tail or LogTail())
         self._accepting: list[asyncio.Task[None]] = []
         self._working: list[asyncio.Task[None]] = []
 
@@ -193,12 +195,16 @@ def _handshakes(assembly: Assembly) -> Handshakes | None:
 
 
 def _http(
-    assembly: Assembly, sock: socket.socket | None, processors: Sequence[Processor]
+    assembly: Assembly,
+    sock: socket.socket | None,
+    processors: Sequence[Processor],
+    log_tail: LogTail,
 ) -> HttpListener | None:
     """Import and make the HTTP listener, if there is one."""
     config = assembly.services.config
     if sock is None or config.http is None:
         return None
+    from broker.exposition.history import History
     from broker.exposition.pulse import Pulse
     from broker.http.http_listener import HttpListener
     from broker.http.routes import PageRules
@@ -210,7 +216,10 @@ def _http(
         config.barnabas_http_password,
         is_open=not config.authorizer_class_name,
     )
-    return HttpListener(sock, Surroundings(assembly, processors, Pulse(assembly.services)), rules)
+    services = assembly.services
+    pulse, history = Pulse(services), History(services)
+    surroundings = Surroundings(assembly, processors, pulse, history, log_tail)
+    return HttpListener(sock, surroundings, rules)
 
 
 def dialects_of(clock: Clock) -> dict[str, Dialect]:

@@ -121,7 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         """Begin with the loop's transport."""
         self.reading.transport = cast("asyncio.Transport", transport)
         self.reading.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        self.last_active_ns = self._processor.clock.monotonic_ns()
+        clock = self._processor.clock
+        self.last_active_ns = clock.monotonic_ns()
+        self.info.since_ms = clock.now_ms()
         if self._processor.budget.full:
             self.reading.hold(Hold.BUDGET)
 
@@ -297,11 +299,15 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or not out:
             return
         if len(out) == 1:
+            self.account.sent_bytes += len(out[0])
             transport.write(out[0])
-        elif sum(map(len, out)) <= JOINED_BYTES_MAX:
-            transport.write(b"".join(out))
         else:
-            transport.writelines(out)
+            size = sum(map(len, out))
+            self.account.sent_bytes += size
+            if size <= JOINED_BYTES_MAX:
+                transport.write(b"".join(out))
+            else:
+                transport.writelines(out)
         if self.reading.holds & Hold.UNSENT:
             self.account.unsent(own_bytes(out))
 

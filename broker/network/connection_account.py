@@ -45,8 +45,10 @@ class ConnectionAccount:
         "_share_bytes",
         "_unsent_bytes",
         "answer_bytes",
+        "received_bytes",
         "request_bytes",
         "reserved_bytes",
+        "sent_bytes",
     )
 
     def __init__(self, requests: ByteBudget, answers: ByteBudget) -> None:
@@ -56,11 +58,14 @@ class ConnectionAccount:
         self.request_bytes = 0
         self.answer_bytes = 0
         self.reserved_bytes = 0
+        self.received_bytes = 0  # since it began
+        self.sent_bytes = 0
         self._unsent_bytes = 0  # of the answer bytes: those the transport has
 
     def received(self, count: int) -> None:
         """Count bytes that have arrived."""
         self.request_bytes += count
+        self.received_bytes += count
         self._requests.take(count)
 
     def may_start(self, reserved: int) -> bool:

@@ -42,6 +42,8 @@ class Metrics:
     http_requests: int = 0
     http_requests_refused: int = 0  # malformed, too large, or too slow
     http_timeouts: int = 0  # of clients that do not send, or do not read their answer
+    http_viewers_now: int = 0  # of events
+    http_viewers_refused: int = 0  # too many
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, with their connection closed
     bad_requests: int = 0  # answered with an error, with their connection kept

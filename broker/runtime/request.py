@@ -21,15 +21,18 @@ from protocol.dialect import Dialect, RequestHeader
 Buffer = bytes | bytearray | memoryview
 
 ANONYMOUS = "User:ANONYMOUS"
+UNNAMED = "unknown"  # Kafka's word for the software of clients that do not name it
 
 
 class ConnectionInfo:
     """What a handler may know of a connection: its client, listener and dialect.
 
-    `principal` is who the client has shown to be: Kafka's type, a colon, and the name.
+    `principal` is who the client has shown to be: Kafka's type, a colon, and the name. The
+    software and the client's id are what it says of itself in ApiVersions.
     """
 
     __slots__ = (
+        "client_id",
         "dialect",
         "listener",
         "local_host",
@@ -37,6 +40,9 @@ class ConnectionInfo:
         "peer_host",
         "peer_port",
         "principal",
+        "since_ms",
+        "software_name",
+        "software_version",
     )
 
     def __init__(
@@ -47,6 +53,9 @@ class ConnectionInfo:
         self.local_host, self.local_port = local
         self.peer_host, self.peer_port = peer
         self.principal = ANONYMOUS
+        self.since_ms = 0  # when it connected
+        self.client_id = ""
+        self.software_name = self.software_version = UNNAMED
 
 
 class Muteable(Protocol):

@@ -1,0 +1,85 @@
+"""The console of one broker: what its endpoints share. Made with the first request for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.console.answers import Refusal, packed
+from broker.console.asking import Asking
+from broker.console.caller import Caller
+from broker.console.entry import Doorkeeper
+from broker.console.sessions import token_of
+from broker.http.http_messages import HttpAnswer, HttpRequest
+from broker.http.routes import PageRules
+
+if TYPE_CHECKING:
+    from broker.http.surroundings import Surroundings
+
+VIEWERS_MAX: Final = 16
+EVENTS: Final = "text/event-stream; charset=utf-8"
+
+
+class Console:
+    """Shared by all endpoints."""
+
+    def __init__(self, surroundings: Surroundings, rules: PageRules) -> None:
+        self.surroundings = surroundings
+        self.assembly = surroundings.assembly
+        self.services = surroundings.assembly.services
+        self.history = surroundings.history
+        self.keeper = Doorkeeper(self.services, rules)
+        self.asking = Asking(surroundings.assembly)
+        self.glance: dict[str, Any] | None = None  # of the newest sample
+        self._beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.history.listen(self._sampled)
+
+    def _sampled(self) -> None:
+        """Wake the viewers: the history has a new row."""
+        beat, self._beat = self._beat, asyncio.get_running_loop().create_future()
+        beat.set_result(None)
+
+    async def next_sample(self) -> None:
+        """Wait for the next row of the history."""
+        await asyncio.shield(self._beat)
+
+    def stream(
+        self,
+        request: HttpRequest,
+        caller: Caller,
+        make: Callable[[], AsyncGenerator[bytes, None]],
+        still_may: Callable[[], bool],
+    ) -> HttpAnswer:
+        """Return an answer of server-sent events, for one of at most `VIEWERS_MAX` viewers.
+
+        Before each event it is asked again whether the caller still may see it, and is logged in.
+        """
+        metrics = self.services.metrics
+        if metrics.http_viewers_now >= VIEWERS_MAX:
+            metrics.http_viewers_refused += 1
+            raise Refusal(
+                503, "VIEWERS", f"{VIEWERS_MAX} viewers are watching, the most there may be"
+            )
+        token = token_of(request.headers.get("cookie", ""))
+        is_guest = caller.is_guest
+
+        async def watched() -> AsyncGenerator[bytes, None]:
+            events = make()
+            metrics.http_viewers_now += 1
+            try:
+                async for piece in events:
+                    if not still_may() or not (is_guest or self.keeper.sessions.is_open(token)):
+                        yield event("ended", {"reason": "Your right to see this has ended"})
+                        return
+                    yield piece
+            finally:
+                metrics.http_viewers_now -= 1
+                await events.aclose()
+
+        return HttpAnswer(200, watched(), EVENTS, closes=True)
+
+
+def event(kind: str, found: object) -> bytes:
+    """Return one server-sent event."""
+    return b"event: " + kind.encode() + b"\ndata: " + packed(found) + b"\n\n"

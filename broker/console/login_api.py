@@ -1,0 +1,62 @@
+"""GET /api/v1/session, POST /api/v1/login and /api/v1/logout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.console.answers import Refusal, data, refused
+from broker.console.entry import PAUSE_SECONDS, Entry, WrongLogin
+from broker.console.parameters import body_of, field
+from broker.console.sessions import COOKIE, token_of
+from broker.http.http_messages import HttpAnswer, HttpRequest
+
+if TYPE_CHECKING:
+    from broker.console.console import Console
+
+ADVICE: Final = {
+    Entry.OPEN: "",
+    Entry.USER: "Log in as a user of the broker",
+    Entry.PASSWORD: "Log in with barnabas.http.password",
+    Entry.CLOSED: "Nobody can log in: this listener is not on loopback, or there is an authorizer,"
+    " and the broker has no users. Add one: kafka-configs --alter --add-config"
+    " 'SCRAM-SHA-256=[password=…]' --entity-type users --entity-name NAME; or set"
+    " barnabas.http.password to let others look",
+}
+CHARACTERS_MAX: Final = 1_024
+
+
+async def answer_to(request: HttpRequest, console: Console) -> HttpAnswer:
+    """Log in or out, or say who is logged in."""
+    if request.path.endswith("/login"):
+        return await _log_in(request, console)
+    if request.path.endswith("/logout"):
+        console.keeper.sessions.end(token_of(request.headers.get("cookie", "")))
+        return data({}, ("Set-Cookie", f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+    if request.method not in ("GET", "HEAD"):
+        raise Refusal(405, "METHOD", f"{request.path} is for GET")
+    return data(_session(request, console))
+
+
+async def _log_in(request: HttpRequest, console: Console) -> HttpAnswer:
+    body = body_of(request)
+    user, password = field(body, "user", str, ""), field(body, "password", str)
+    if max(len(user), len(password)) > CHARACTERS_MAX:
+        raise Refusal(400, "BAD_REQUEST", f"A name or password over {CHARACTERS_MAX} characters")
+    try:
+        token = await console.keeper.log_in(user, password)
+    except WrongLogin as error:
+        return refused(Refusal(401, "WRONG_LOGIN", str(error)), pause_seconds=PAUSE_SECONDS)
+    return data({}, ("Set-Cookie", f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict"))
+
+
+def _session(request: HttpRequest, console: Console) -> dict[str, object]:
+    keeper = console.keeper
+    caller, entry = keeper.caller(request), keeper.entry
+    return {
+        "entry": entry.value,
+        "advice": ADVICE[entry],
+        "principal": None if caller is None else caller.principal,
+        "is_guest": caller is not None and caller.is_guest,
+        "may_write": caller is not None and caller.may_write,
+        "has_authorizer": console.services.authorizer is not None,
+    }

@@ -1,0 +1,83 @@
+"""Parameters of a request: of the query for GET, of a JSON object for POST."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from broker.console.answers import Refusal
+from broker.http.http_messages import HttpRequest
+
+T = TypeVar("T")
+
+
+def bad(text: str) -> Refusal:
+    """Return the refusal of a request that is not as the documentation says."""
+    return Refusal(400, "BAD_REQUEST", text)
+
+
+def text_of(request: HttpRequest, name: str, default: str | None = None) -> str:
+    """Return a parameter of the query; without `default` it must be there."""
+    found = request.query.get(name)
+    if found:
+        return found[0]
+    if default is None:
+        raise bad(f"The query has no {name}: add {name}=…")
+    return default
+
+
+def number_of(
+    request: HttpRequest, name: str, default: int, least: int = 0, most: int = (1 << 63) - 1
+) -> int:
+    """Return a whole number of the query, within bounds."""
+    text = text_of(request, name, "")
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > 19:
+        raise bad(f"{name} is {text[:40]!r}, expected a whole number")
+    found = int(text)
+    if not least <= found <= most:
+        raise bad(f"{name} is {found}, expected {least} to {most}")
+    return found
+
+
+def is_set(request: HttpRequest, name: str) -> bool:
+    """Return a switch of the query: 1 or true, and nothing else, is on."""
+    return text_of(request, name, "") in ("1", "true")
+
+
+def body_of(request: HttpRequest) -> Mapping[str, Any]:
+    """Return the JSON object of the body."""
+    try:
+        found = json.loads(request.body)
+    except (ValueError, RecursionError):
+        raise bad("The body is not JSON; send an object") from None
+    if not isinstance(found, dict):
+        raise bad(f"The body is a {type(found).__name__}; send an object")
+    return found
+
+
+def field(body: Mapping[str, Any], name: str, kind: type[T], default: T | None = None) -> T:
+    """Return a field of the body, of that type; without `default` it must be there."""
+    found = body.get(name, default)
+    if found is None:
+        raise bad(f"The body has no {name}")
+    is_number = kind is int and type(found) is bool  # JSON's true is no number
+    if not isinstance(found, kind) or is_number:
+        raise bad(f"{name} is {str(found)[:40]!r}, expected {_words(kind)}")
+    return found
+
+
+def int64(body: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Return a field that is a whole number of 64 bits."""
+    found = field(body, name, int, default)
+    if not -(1 << 63) <= found < 1 << 63:
+        raise bad(f"{name} is {found}, expected a whole number of 64 bits")
+    return found
+
+
+def _words(kind: type[Any]) -> str:
+    names = {int: "a whole number", str: "a text", bool: "true or false", list: "a list"}
+    return names.get(kind, "an object")
