@@ -10,7 +10,7 @@ from broker.http.http_messages import HttpAnswer
 JSON: Final = "application/json; charset=utf-8"
 
 
-class Refusal(Exception):
+class ConsoleError(Exception):
     """The request cannot be served: an HTTP status, a code for programs, a sentence for people."""
 
     def __init__(self, status: int, code: str, text: str) -> None:
@@ -32,7 +32,9 @@ def data(found: Any, *headers: tuple[str, str], status: int = 200) -> HttpAnswer
     return HttpAnswer(status, packed(found), JSON, headers)
 
 
-def refused(error: Refusal, *headers: tuple[str, str], pause_seconds: float = 0.0) -> HttpAnswer:
+def refused(
+    error: ConsoleError, *headers: tuple[str, str], pause_seconds: float = 0.0
+) -> HttpAnswer:
     """Return the answer for a refusal."""
     found = {"error": {"code": error.code, "message": str(error)}}
     return HttpAnswer(error.status, packed(found), JSON, headers, pause_seconds)

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
-from broker.console.caller import SEES_CLUSTER, Caller
 from broker.console.parameters import number_of
+from broker.console.visitor import SEES_CLUSTER, Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.network.connection import Connection
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 PAGE_MAX: Final = 500
 
 
-def clients(request: HttpRequest, caller: Caller, console: Console) -> HttpAnswer:
+def clients(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET clients?offset=&limit=: connections in the order of their beginning."""
-    caller.must(SEES_CLUSTER)
+    visitor.must(SEES_CLUSTER)
     offset = number_of(request, "offset", 0)
     limit = number_of(request, "limit", 100, 1, PAGE_MAX)
     found: list[dict[str, Any]] = []

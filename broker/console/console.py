@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.console.answers import Refusal, packed
-from broker.console.asking import Asking
-from broker.console.caller import Caller
+from broker.console.answers import ConsoleError, packed
 from broker.console.entry import Doorkeeper
+from broker.console.inquiry import Inquiry
 from broker.console.sessions import token_of
+from broker.console.visitor import Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.routes import PageRules
 
@@ -30,7 +30,7 @@ class Console:
         self.services = surroundings.assembly.services
         self.history = surroundings.history
         self.keeper = Doorkeeper(self.services, rules)
-        self.asking = Asking(surroundings.assembly)
+        self.inquiry = Inquiry(surroundings.assembly)
         self.glance: dict[str, Any] | None = None  # of the newest sample
         self._beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.history.listen(self._sampled)
@@ -47,22 +47,22 @@ class Console:
     def stream(
         self,
         request: HttpRequest,
-        caller: Caller,
+        visitor: Visitor,
         make: Callable[[], AsyncGenerator[bytes, None]],
         still_may: Callable[[], bool],
     ) -> HttpAnswer:
         """Return an answer of server-sent events, for one of at most `VIEWERS_MAX` viewers.
 
-        Before each event it is asked again whether the caller still may see it, and is logged in.
+        Before each event it is asked again whether the visitor still may see it, and is logged in.
         """
         metrics = self.services.metrics
         if metrics.http_viewers_now >= VIEWERS_MAX:
             metrics.http_viewers_refused += 1
-            raise Refusal(
+            raise ConsoleError(
                 503, "VIEWERS", f"{VIEWERS_MAX} viewers are watching, the most there may be"
             )
         token = token_of(request.headers.get("cookie", ""))
-        is_guest = caller.is_guest
+        is_guest = visitor.is_guest
 
         async def watched() -> AsyncGenerator[bytes, None]:
             events = make()

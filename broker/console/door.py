@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from broker.console import login_api, static_files
-from broker.console.answers import Refusal, refused
+from broker.console.answers import ConsoleError, refused
 from broker.console.console import Console
 from broker.console.endpoints import BY_PATH, Endpoint
 from broker.console.entry import PAUSE_SECONDS
@@ -48,14 +48,14 @@ def answer_to(
 async def _answer(request: HttpRequest, console: Console) -> HttpAnswer:
     try:
         return await _checked(request, console)
-    except Refusal as error:
+    except ConsoleError as error:
         return refused(error)
 
 
 async def _checked(request: HttpRequest, console: Console) -> HttpAnswer:
     site = request.headers.get("sec-fetch-site", "same-origin")
     if site not in ("same-origin", "none"):
-        raise Refusal(403, "FOREIGN_SITE", "A page of another site has asked; open / instead")
+        raise ConsoleError(403, "FOREIGN_SITE", "A page of another site has asked; open / instead")
     if request.path in (LOGIN, LOGOUT, SESSION):
         if request.path != SESSION:
             check_write(request)
@@ -63,10 +63,12 @@ async def _checked(request: HttpRequest, console: Console) -> HttpAnswer:
     endpoint = BY_PATH.get(request.path)
     if endpoint is None:
         found = ", ".join(sorted(BY_PATH))
-        raise Refusal(404, "NO_SUCH_PATH", f"There is no {request.path[:80]}; there are {found}")
+        raise ConsoleError(
+            404, "NO_SUCH_PATH", f"There is no {request.path[:80]}; there are {found}"
+        )
     if request.method not in endpoint.methods:
         allowed = ", ".join(endpoint.methods)
-        error = Refusal(405, "METHOD", f"{endpoint.path} is for {allowed}")
+        error = ConsoleError(405, "METHOD", f"{endpoint.path} is for {allowed}")
         return refused(error, ("Allow", allowed))
     if endpoint.writes:
         check_write(request)
@@ -74,15 +76,15 @@ async def _checked(request: HttpRequest, console: Console) -> HttpAnswer:
 
 
 async def _entered(request: HttpRequest, endpoint: Endpoint, console: Console) -> HttpAnswer:
-    caller = console.keeper.caller(request)
-    if caller is None:
+    visitor = console.keeper.visitor(request)
+    if visitor is None:
         entry = console.keeper.entry
-        error = Refusal(401, "LOGIN", login_api.ADVICE[entry])
+        error = ConsoleError(401, "LOGIN", login_api.ADVICE[entry])
         tried = "authorization" in request.headers
         return refused(error, pause_seconds=PAUSE_SECONDS if tried else 0.0)
-    if endpoint.writes and not caller.may_write:
-        raise Refusal(403, "READ_ONLY", "This console only shows: see barnabas.http.read.only")
-    answer = endpoint.answer(request, caller, console)
+    if endpoint.writes and not visitor.may_write:
+        raise ConsoleError(403, "READ_ONLY", "This console only shows: see barnabas.http.read.only")
+    answer = endpoint.answer(request, visitor, console)
     return answer if isinstance(answer, HttpAnswer) else await answer
 
 
@@ -90,13 +92,13 @@ def check_write(request: HttpRequest) -> None:
     """Refuse a request that our own page, or a program that means it, would not send."""
     headers = request.headers
     if request.method != "POST":
-        raise Refusal(405, "METHOD", f"{request.path} is for POST")
+        raise ConsoleError(405, "METHOD", f"{request.path} is for POST")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_TYPE:
-        raise Refusal(403, "CONTENT_TYPE", f"A change needs Content-Type: {JSON_TYPE}")
+        raise ConsoleError(403, "CONTENT_TYPE", f"A change needs Content-Type: {JSON_TYPE}")
     if OUR_HEADER not in headers:
-        raise Refusal(403, "HEADER", "A change needs the header X-Barnabas: 1")
+        raise ConsoleError(403, "HEADER", "A change needs the header X-Barnabas: 1")
     origin = headers.get("origin")
     if origin is None and headers.get("sec-fetch-site") != "same-origin":
-        raise Refusal(403, "ORIGIN", "A change needs Origin: http:// and what Host says")
+        raise ConsoleError(403, "ORIGIN", "A change needs Origin: http:// and what Host says")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
-        raise Refusal(403, "ORIGIN", f"Origin {origin[:80]!r} is not this server")
+        raise ConsoleError(403, "ORIGIN", f"Origin {origin[:80]!r} is not this server")

@@ -1,7 +1,7 @@
 """The table of the JSON API: one row for each endpoint.
 
 The row names the module of `broker.console` and the function in it, which gets the request, its
-caller and the console, and returns an answer or a coroutine of one. It is imported with its first
+visitor and the console, and returns an answer or a coroutine of one. It is imported with its first
 request. A row with `writes` is for POST and changes something; `is_open` is for those who have not
 logged in.
 """
@@ -13,13 +13,13 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from broker.console.caller import Caller
+from broker.console.visitor import Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 
 if TYPE_CHECKING:
     from broker.console.console import Console
 
-Answer = Callable[[HttpRequest, Caller, "Console"], HttpAnswer | Awaitable[HttpAnswer]]
+Answer = Callable[[HttpRequest, Visitor, "Console"], HttpAnswer | Awaitable[HttpAnswer]]
 
 
 class Endpoint:

@@ -18,9 +18,9 @@ import logging
 from enum import Enum
 from typing import Final
 
-from broker.console.answers import Refusal
-from broker.console.caller import Caller
+from broker.console.answers import ConsoleError
 from broker.console.sessions import Sessions, token_of
+from broker.console.visitor import Visitor
 from broker.http.http_messages import HttpRequest
 from broker.http.password_check import WRONG_PAUSE_SECONDS, has_password, is_password
 from broker.http.routes import PageRules
@@ -39,7 +39,7 @@ PLAIN: Final = "PLAIN"
 
 
 class Entry(Enum):
-    """What a caller needs."""
+    """What a visitor needs."""
 
     OPEN = "open"
     PASSWORD = "password"  # noqa: S105 - a kind of entry
@@ -52,7 +52,7 @@ class WrongLogin(Exception):
 
 
 class Doorkeeper:
-    """Lets callers in, by the table above."""
+    """Lets visitors in, by the table above."""
 
     def __init__(self, services: Services, rules: PageRules) -> None:
         self._services = services
@@ -65,7 +65,7 @@ class Doorkeeper:
 
     @property
     def entry(self) -> Entry:
-        """What a caller needs now."""
+        """What a visitor needs now."""
         rules = self._rules
         if rules.is_private:
             return Entry.OPEN if rules.password is None else Entry.PASSWORD
@@ -73,19 +73,19 @@ class Doorkeeper:
             return Entry.USER
         return Entry.CLOSED if rules.password is None else Entry.PASSWORD
 
-    def caller(self, request: HttpRequest) -> Caller | None:
+    def visitor(self, request: HttpRequest) -> Visitor | None:
         """Return who asks; None if that is not known and must be."""
         entry, host = self.entry, request.peer_host
         may_write = self.may_write
         if entry is Entry.OPEN:
-            return Caller(self._services, host, ANONYMOUS, may_write)
+            return Visitor(self._services, host, ANONYMOUS, may_write)
         session = self.sessions.find(token_of(request.headers.get("cookie", "")))
         if session is not None and (entry is Entry.USER) == (session.principal != ANONYMOUS):
             may_write = may_write and session.may_write
-            return Caller(self._services, host, session.principal, may_write, is_guest=False)
+            return Visitor(self._services, host, session.principal, may_write, is_guest=False)
         password = self._rules.password
         if entry is Entry.PASSWORD and password and has_password(request, password):
-            return Caller(self._services, host, ANONYMOUS, may_write and self._rules.is_private)
+            return Visitor(self._services, host, ANONYMOUS, may_write and self._rules.is_private)
         return None
 
     @property
@@ -95,7 +95,7 @@ class Doorkeeper:
         return not config.barnabas_http_read_only and not config.barnabas_read_only
 
     async def log_in(self, user: str, password: str) -> str:
-        """Return the token of a new session. Raises WrongLogin, Refusal."""
+        """Return the token of a new session. Raises WrongLogin, ConsoleError."""
         entry = self.entry
         if entry is Entry.PASSWORD:
             if not is_password(self._rules.password or "", password.encode("utf-8", "replace")):
@@ -103,14 +103,14 @@ class Doorkeeper:
                 raise WrongLogin("The password is not barnabas.http.password")
             return self.sessions.begin(ANONYMOUS, None, may_write=self._rules.is_private)
         if entry is not Entry.USER:
-            raise Refusal(409, "NO_LOGIN", "Nobody logs in here: see docs/http.md")
+            raise ConsoleError(409, "NO_LOGIN", "Nobody logs in here: see docs/http.md")
         for users in self._known():
             try:
                 identity = await self._identity(users, user, password)
             except AuthenticationFailed as error:
                 why = error.why
             except TooManyWait:
-                raise Refusal(503, "BUSY", "Too many logins wait; try again") from None
+                raise ConsoleError(503, "BUSY", "Too many logins wait; try again") from None
             else:
                 self._services.metrics.logins += 1
                 principal = f"User:{identity.user}"

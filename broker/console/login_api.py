@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.console.answers import Refusal, data, refused
+from broker.console.answers import ConsoleError, data, refused
 from broker.console.entry import PAUSE_SECONDS, Entry, WrongLogin
 from broker.console.parameters import body_of, field
 from broker.console.sessions import COOKIE, token_of
@@ -33,7 +33,7 @@ async def answer_to(request: HttpRequest, console: Console) -> HttpAnswer:
         console.keeper.sessions.end(token_of(request.headers.get("cookie", "")))
         return data({}, ("Set-Cookie", f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
     if request.method not in ("GET", "HEAD"):
-        raise Refusal(405, "METHOD", f"{request.path} is for GET")
+        raise ConsoleError(405, "METHOD", f"{request.path} is for GET")
     return data(_session(request, console))
 
 
@@ -41,22 +41,24 @@ async def _log_in(request: HttpRequest, console: Console) -> HttpAnswer:
     body = body_of(request)
     user, password = field(body, "user", str, ""), field(body, "password", str)
     if max(len(user), len(password)) > CHARACTERS_MAX:
-        raise Refusal(400, "BAD_REQUEST", f"A name or password over {CHARACTERS_MAX} characters")
+        raise ConsoleError(
+            400, "BAD_REQUEST", f"A name or password over {CHARACTERS_MAX} characters"
+        )
     try:
         token = await console.keeper.log_in(user, password)
     except WrongLogin as error:
-        return refused(Refusal(401, "WRONG_LOGIN", str(error)), pause_seconds=PAUSE_SECONDS)
+        return refused(ConsoleError(401, "WRONG_LOGIN", str(error)), pause_seconds=PAUSE_SECONDS)
     return data({}, ("Set-Cookie", f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict"))
 
 
 def _session(request: HttpRequest, console: Console) -> dict[str, object]:
     keeper = console.keeper
-    caller, entry = keeper.caller(request), keeper.entry
+    visitor, entry = keeper.visitor(request), keeper.entry
     return {
         "entry": entry.value,
         "advice": ADVICE[entry],
-        "principal": None if caller is None else caller.principal,
-        "is_guest": caller is not None and caller.is_guest,
-        "may_write": caller is not None and caller.may_write,
+        "principal": None if visitor is None else visitor.principal,
+        "is_guest": visitor is not None and visitor.is_guest,
+        "may_write": visitor is not None and visitor.may_write,
         "has_authorizer": console.services.authorizer is not None,
     }

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
-from broker.console.caller import SEES_CLUSTER, Caller
 from broker.console.notices import notices
 from broker.console.parameters import bad, text_of
+from broker.console.visitor import SEES_CLUSTER, Visitor
 from broker.exposition.history import SERIES, Ring
 from broker.exposition.resident import resident_bytes
 from broker.http.http_messages import HttpAnswer, HttpRequest
@@ -20,15 +20,15 @@ GROWTH_SECONDS: Final = 300  # over which the growth of the logs is measured
 VERSION: Final = "0.1.0"
 
 
-def overview(request: HttpRequest, caller: Caller, console: Console) -> HttpAnswer:  # noqa: ARG001
+def overview(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:  # noqa: ARG001
     """GET overview: the broker's state now."""
-    caller.must(SEES_CLUSTER)
+    visitor.must(SEES_CLUSTER)
     return data(glance(console))
 
 
-def history(request: HttpRequest, caller: Caller, console: Console) -> HttpAnswer:
+def history(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET history?range=15m|24h: columns of numbers, the oldest first."""
-    caller.must(SEES_CLUSTER)
+    visitor.must(SEES_CLUSTER)
     wanted = text_of(request, "range", "15m")
     if wanted not in ("15m", "24h"):
         raise bad(f"range is {wanted[:40]!r}, expected 15m or 24h")
@@ -36,18 +36,18 @@ def history(request: HttpRequest, caller: Caller, console: Console) -> HttpAnswe
     return data(_columns(ring))
 
 
-def events(request: HttpRequest, caller: Caller, console: Console) -> HttpAnswer:
+def events(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET events: an `overview` each second, with the newest row of the history."""
     from broker.console.console import event
 
-    caller.must(SEES_CLUSTER)
+    visitor.must(SEES_CLUSTER)
 
     async def samples() -> AsyncGenerator[bytes, None]:
         while True:
             yield event("overview", glance(console))
             await console.next_sample()
 
-    return console.stream(request, caller, samples, lambda: caller.may(SEES_CLUSTER))
+    return console.stream(request, visitor, samples, lambda: visitor.may(SEES_CLUSTER))
 
 
 def glance(console: Console) -> dict[str, Any]:

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from broker.console.answers import Refusal
+from broker.console.answers import ConsoleError
 from broker.http.http_messages import HttpRequest
 
 T = TypeVar("T")
 
 
-def bad(text: str) -> Refusal:
+def bad(text: str) -> ConsoleError:
     """Return the refusal of a request that is not as the documentation says."""
-    return Refusal(400, "BAD_REQUEST", text)
+    return ConsoleError(400, "BAD_REQUEST", text)
 
 
 def text_of(request: HttpRequest, name: str, default: str | None = None) -> str:

@@ -30,7 +30,6 @@ from protocol.messages.api_versions import (
 
 VERSION_MAX = 4
 CLIENT_INFO_VERSION = 3
-SOFTWARE_MAX = 128  # characters kept of what each connection says
 CLIENT_INFO = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -49,9 +48,8 @@ def handle(request: Request, services: Services) -> ApiVersionsResponse:
             and CLIENT_INFO.fullmatch(body.client_software_version)
         ):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        request.info.software_name = body.client_software_name[:SOFTWARE_MAX]
-        request.info.software_version = body.client_software_version[:SOFTWARE_MAX]
-    request.info.client_id = (request.header.client_id or "")[:SOFTWARE_MAX]
+        request.info.introduce(body.client_software_name, body.client_software_version)
+    request.info.name_client(request.header.client_id or "")
     levels = services.controller.image.feature_levels
     return ApiVersionsResponse(
         api_keys=services.api_versions,

@@ -70,6 +70,7 @@ class Acceptor:
         self._processors = processors
         self._limits = limits
         self._metrics = metrics
+        self._clock = clock
         self._next = 0
         self._handshakes = handshakes
         self._refusals = RateLimiter(clock, per_second_max=5)
@@ -123,6 +124,7 @@ class Acceptor:
             sock.close()
             return
         info = ConnectionInfo(self.listener, self._dialect, local[:2], address[:2])
+        info.since_ms = self._clock.now_ms()
         self._metrics.connections_accepted += 1
         self._metrics.traffic.listener(self.listener.name).accepted += 1
         processor = self._processors[self._next]

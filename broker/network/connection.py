@@ -121,9 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         """Begin with the loop's transport."""
         self.reading.transport = cast("asyncio.Transport", transport)
         self.reading.transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
-        clock = self._processor.clock
-        self.last_active_ns = clock.monotonic_ns()
-        self.info.since_ms = clock.now_ms()
+        self.last_active_ns = self._processor.clock.monotonic_ns()
         if self._processor.budget.full:
             self.reading.hold(Hold.BUDGET)
 
@@ -298,16 +296,13 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.reading.transport
         if transport is None or not out:
             return
+        size = self.account.sent(out)
         if len(out) == 1:
-            self.account.sent_bytes += len(out[0])
             transport.write(out[0])
+        elif size <= JOINED_BYTES_MAX:
+            transport.write(b"".join(out))
         else:
-            size = sum(map(len, out))
-            self.account.sent_bytes += size
-            if size <= JOINED_BYTES_MAX:
-                transport.write(b"".join(out))
-            else:
-                transport.writelines(out)
+            transport.writelines(out)
         if self.reading.holds & Hold.UNSENT:
             self.account.unsent(own_bytes(out))
 

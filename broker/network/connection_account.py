@@ -68,6 +68,12 @@ class ConnectionAccount:
         self.received_bytes += count
         self._requests.take(count)
 
+    def sent(self, buffers: Sequence[Buffer]) -> int:
+        """Count what is sent to the client; return its bytes."""
+        size = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        self.sent_bytes += size
+        return size
+
     def may_start(self, reserved: int) -> bool:
         """Whether a request behind others may start, with an answer of at most `reserved` bytes.
 

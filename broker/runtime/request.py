@@ -21,6 +21,7 @@ from protocol.dialect import Dialect, RequestHeader
 Buffer = bytes | bytearray | memoryview
 
 ANONYMOUS = "User:ANONYMOUS"
+SAID_MAX = 128  # characters kept of what each client says of itself
 UNNAMED = "unknown"  # Kafka's word for the software of clients that do not name it
 
 
@@ -56,6 +57,15 @@ class ConnectionInfo:
         self.since_ms = 0  # when it connected
         self.client_id = ""
         self.software_name = self.software_version = UNNAMED
+
+    def introduce(self, software_name: str, software_version: str) -> None:
+        """Keep what the client says of its software."""
+        self.software_name = software_name[:SAID_MAX]
+        self.software_version = software_version[:SAID_MAX]
+
+    def name_client(self, client_id: str) -> None:
+        """Keep the client's id."""
+        self.client_id = client_id[:SAID_MAX]
 
 
 class Muteable(Protocol):

@@ -1,8 +1,8 @@
-"""Asks the broker's handlers, as a client's connection would, for one caller.
+"""Asks the broker's handlers, as a client's connection would, for one visitor.
 
-A request goes through the request queue to the handler of its API, and so under the caller's
+A request goes through the request queue to the handler of its API, and so under the visitor's
 rights, the quotas of its user and the bounds of that API. Answers are not encoded: `_Unencoded`
-takes the place of a dialect. Nothing is sent to a place whose caller has gone.
+takes the place of a dialect. Nothing is sent to a place whose visitor has gone.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from broker.assembly import Assembly
-from broker.console.answers import Refusal
-from broker.console.caller import Caller
+from broker.console.answers import ConsoleError
+from broker.console.visitor import Visitor
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from protocol.api_keys import ApiKey
 from protocol.dialect import Dialect, RequestHeader
@@ -69,7 +69,7 @@ class _Unencoded:
 
 
 class _Reading:
-    """A caller over a quota is answered all the same; there is nothing to mute."""
+    """A visitor over a quota is answered all the same; there is nothing to mute."""
 
     def mute(self, throttle_ms: int) -> None:
         pass
@@ -100,29 +100,29 @@ class _Place:
         self.abort(str(error))
 
 
-def _no_answer(reason: str) -> Refusal:
-    return Refusal(500, "UNKNOWN_SERVER_ERROR", f"The request failed: {reason}; see the log")
+def _no_answer(reason: str) -> ConsoleError:
+    return ConsoleError(500, "UNKNOWN_SERVER_ERROR", f"The request failed: {reason}; see the log")
 
 
 _DIALECT: Any = _Unencoded()
 DIALECT: Dialect = _DIALECT
 
 
-class Asking:
-    """Asks for callers; used on the loop."""
+class Inquiry:
+    """Asks for visitors; used on the loop."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
 
-    async def ask(self, caller: Caller, api_key: ApiKey, version: int, body: Any) -> Any:
-        """Return the handler's answer. Raises Refusal if the broker has no room for a request."""
+    async def ask(self, visitor: Visitor, api_key: ApiKey, version: int, body: Any) -> Any:
+        """Return the handler's answer. Raises ConsoleError if there is no room for a request."""
         assembly = self._assembly
         queue = assembly.network.queue
         if queue.full:
-            raise Refusal(503, "BUSY", "The broker's request queue is full; try again")
+            raise ConsoleError(503, "BUSY", "The broker's request queue is full; try again")
         listener = assembly.bound[0][0]
-        info = ConnectionInfo(listener, DIALECT, ("", 0), (caller.host, 0))
-        info.principal = caller.principal
+        info = ConnectionInfo(listener, DIALECT, ("", 0), (visitor.host, 0))
+        info.principal = visitor.principal
         place = _Place(info)
         header = RequestHeader(api_key, version, 0, CLIENT_ID, copies_records=True)
         request = Request(place, header, body, 0)
@@ -142,4 +142,4 @@ def check(code: int, message: str | None = None, what: str = "") -> None:
     known = ErrorCode(code)  # type: ignore[call-arg]
     text = message or SAID.get(known) or known.message
     said = f"{what}: {text}" if what else text
-    raise Refusal(STATUS.get(known, _OTHER), known.name, said)
+    raise ConsoleError(STATUS.get(known, _OTHER), known.name, said)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.console.answers import Refusal
+from broker.console.answers import ConsoleError
 from broker.rights.asking import Need
 from broker.rights.clauses import CLUSTER, GROUP, TOPIC
 from broker.runtime.request import ANONYMOUS
@@ -21,8 +21,8 @@ SEES_TOPIC = Need(TOPIC, AclOperation.DESCRIBE)
 SEES_GROUP = Need(GROUP, AclOperation.DESCRIBE)
 
 
-class Caller(NamedTuple):
-    """One caller; `is_guest` says that it has not logged in, since nobody must."""
+class Visitor(NamedTuple):
+    """One visitor; `is_guest` says that it has not logged in, since nobody must."""
 
     services: Services
     host: str
@@ -31,21 +31,21 @@ class Caller(NamedTuple):
     is_guest: bool = True
 
     def may(self, need: Need, name: str = CLUSTER_NAME) -> bool:
-        """Return whether the caller may do what `need` names."""
+        """Return whether the visitor may do what `need` names."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows(
             self.principal, self.host, need.operation, need.resource, name
         )
 
     def must(self, need: Need, name: str = CLUSTER_NAME) -> None:
-        """Refuse a caller that may not, with Kafka's line in the audit log."""
+        """Refuse a visitor that may not, with Kafka's line in the audit log."""
         authorizer = self.services.authorizer
         if authorizer is None or self.may(need, name):
             return
         authorizer.log_denied(
             self.principal, self.host, need.operation, need.resource, name, "Console"
         )
-        raise Refusal(
+        raise ConsoleError(
             403,
             f"{need.resource.name}_AUTHORIZATION_FAILED",
             f"{self.principal} has no right to {need.operation.name} {need.resource.name} {name}:"
