@@ -127,13 +127,16 @@ class Doorkeeper:
 
     def _known(self) -> list[PlainUsers]:
         found: list[PlainUsers] = [ScramUsers(self._credentials, self._one_by_one.run)]
-        found += [JaasUsers(users, self._key) for users in self._jaas_users()]
+        found += [JaasUsers(users, self._key, self._is_jaas_user) for users in self._jaas_users()]
         return found
 
     def _jaas_users(self) -> list[dict[str, str]]:
         settings = self._services.config.sasl.values()
         plain = (one.mechanisms.get(PLAIN) for one in settings)
         return [dict(one.users) for one in plain if one is not None and one.users]
+
+    def _is_jaas_user(self, user: str) -> bool:
+        return any(user in users for users in self._jaas_users())
 
     def _tell_failed(self, why: str) -> None:
         self._services.metrics.logins_failed += 1
