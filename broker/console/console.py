@@ -11,6 +11,7 @@ from broker.console.entry import Doorkeeper
 from broker.console.inquiry import Inquiry
 from broker.console.sessions import token_of
 from broker.console.visitor import Visitor
+from broker.console.walks import Rates
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.routes import PageRules
 
@@ -31,9 +32,16 @@ class Console:
         self.history = surroundings.history
         self.keeper = Doorkeeper(self.services, rules)
         self.inquiry = Inquiry(surroundings.assembly)
+        self.rates = Rates(self.services.clock)
+        self._turns = 0
         self.glance: dict[str, Any] | None = None  # of the newest sample
         self._beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.history.listen(self._sampled)
+
+    def next_turn(self) -> int:
+        """Return a number that grows: whose turn it is among partitions."""
+        self._turns += 1
+        return self._turns
 
     def _sampled(self) -> None:
         """Wake the viewers: the history has a new row."""

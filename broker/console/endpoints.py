@@ -2,8 +2,7 @@
 
 The row names the module of `broker.console` and the function in it, which gets the request, its
 visitor and the console, and returns an answer or a coroutine of one. It is imported with its first
-request. A row with `writes` is for POST and changes something; `is_open` is for those who have not
-logged in.
+request. A row with `writes` is for POST and changes something.
 """
 
 from __future__ import annotations
@@ -25,13 +24,10 @@ Answer = Callable[[HttpRequest, Visitor, "Console"], HttpAnswer | Awaitable[Http
 class Endpoint:
     """One endpoint."""
 
-    def __init__(
-        self, path: str, place: str, *, writes: bool = False, is_open: bool = False
-    ) -> None:
+    def __init__(self, path: str, place: str, *, writes: bool = False) -> None:
         self.path = f"/api/v1/{path}"
         self.place = place
         self.writes = writes
-        self.is_open = is_open
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -52,6 +48,24 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("events", "overview_api:events"),
     Endpoint("clients", "clients_api:clients"),
     Endpoint("log", "log_api:log"),
+    Endpoint("topics", "topics_api:topics"),
+    Endpoint("topic", "topics_api:topic"),
+    Endpoint("topics/create", "topics_api:create", writes=True),
+    Endpoint("topics/delete", "topics_api:delete", writes=True),
+    Endpoint("messages", "messages_api:messages"),
+    Endpoint("message", "messages_api:message"),
+    Endpoint("export", "messages_api:export"),
+    Endpoint("tail", "messages_api:tail"),
+    Endpoint("messages/produce", "produce_api:produce", writes=True),
+    Endpoint("groups", "groups_api:groups"),
+    Endpoint("group", "groups_api:group"),
+    Endpoint("groups/reset", "groups_api:reset", writes=True),
+    Endpoint("groups/delete", "groups_api:delete", writes=True),
+    Endpoint("configs", "configs_api:configs"),
+    Endpoint("configs/alter", "configs_api:alter", writes=True),
+    Endpoint("disk", "storage_api:disk"),
+    Endpoint("transactions", "transactions_api:transactions"),
+    Endpoint("users", "transactions_api:users"),
 )
 
 BY_PATH = {endpoint.path: endpoint for endpoint in ENDPOINTS}

@@ -84,7 +84,7 @@ def glance(console: Console) -> dict[str, Any]:
                 strict=True,
             )
         ),
-        "disk": _disk(console),
+        "disk": disk_of(console),
         "rates": _newest(console.history.seconds),
         "notices": notices(console),
     }
@@ -98,7 +98,7 @@ def _group_count(console: Console) -> int:
     return sum(len(registry.groups) for registry in services.groups.registries())
 
 
-def _disk(console: Console) -> dict[str, Any]:
+def disk_of(console: Console) -> dict[str, Any]:
     """Return the room on the disk, and in how many seconds it is used up at the present pace."""
     ring, free = console.history.seconds, console.surroundings.pulse.free_bytes
     sizes = ring.column(SERIES.index("log_bytes"))[-GROWTH_SECONDS:]

@@ -1,0 +1,162 @@
+"""Groups: their state, members and lag; offsets are reset, and groups deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.console.answers import ConsoleError, data
+from broker.console.group_lag import described, lag_of
+from broker.console.inquiry import check
+from broker.console.message_choice import offsets_at
+from broker.console.parameters import bad, body_of, field, int64, number_of, text_of
+from broker.console.visitor import SEES_GROUP, Visitor
+from broker.console.walks import Turns
+from broker.http.http_messages import HttpAnswer, HttpRequest
+from protocol.api_keys import ApiKey
+from protocol.messages.delete_groups import DeleteGroupsRequest
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+if TYPE_CHECKING:
+    from broker.console.console import Console
+
+PAGE_MAX: Final = 500
+COMMIT_VERSION: Final = 9
+DELETE_VERSION: Final = 2
+EARLIEST, LATEST = -2, -1
+TARGETS: Final = ("earliest", "latest", "offset", "timestamp", "shift")
+
+
+async def groups(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET groups: those that the visitor may describe, those with the largest lag first."""
+    services = console.services
+    wanted = text_of(request, "filter", "").lower()
+    turns = Turns(services.clock)
+    found: list[dict[str, Any]] = []
+    for registry in tuple(services.groups.registries()) if services.has_groups else ():
+        ids = dict.fromkeys((*registry.groups, *registry.offsets.group_ids()))
+        for group_id in ids:
+            await turns.turn()
+            if wanted not in group_id.lower() or not visitor.may(SEES_GROUP, group_id):
+                continue
+            group = registry.groups.get(group_id)
+            offsets = {topic: dict(found) for topic, found in
+                       tuple(registry.offsets.topics(group_id).items())}  # fmt: skip
+            lag = await lag_of(console, offsets, turns)
+            found.append(
+                {
+                    "group_id": group_id,
+                    "state": group.state_name if group is not None else "Empty",
+                    "kind": group.kind.name.lower() if group is not None else "offsets",
+                    "members": group.member_count if group is not None else 0,
+                    "topics": len(offsets),
+                    "lag": lag,
+                }
+            )
+    found.sort(key=lambda one: (-one["lag"], one["group_id"]))
+    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
+    return data({"total": len(found), "offset": offset, "groups": found[offset : offset + limit]})
+
+
+async def group(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET group: its members, what they have, and the lag of each partition."""
+    return data(await described(console, visitor, text_of(request, "id")))
+
+
+async def reset(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """POST groups/reset: commit other offsets of a topic; with `dry_run`, only say which."""
+    body = body_of(request)
+    group_id, topic = field(body, "group", str), field(body, "topic", str)
+    known = await described(console, visitor, group_id)
+    if known["members"]:
+        raise ConsoleError(409, "NON_EMPTY_GROUP", "The group has members: stop them first")
+    before = {one["partition"]: one for one in known["offsets"] if one["topic"] == topic}
+    numbers = _numbers(console, body, topic)
+    after = await _targets(console, visitor, body, topic, numbers, before)
+    dry_run = field(body, "dry_run", bool, default=False)
+    if not dry_run:
+        await _commit(console, visitor, group_id, topic, after)
+    changes = [
+        {
+            "partition": number,
+            "before": before[number]["offset"] if number in before else None,
+            "after": offset,
+        }
+        for number, offset in sorted(after.items())
+    ]
+    return data({"group": group_id, "topic": topic, "dry_run": dry_run, "changes": changes})
+
+
+def _numbers(console: Console, body: Any, topic: str) -> list[int]:
+    info = console.services.controller.image.topics.get(topic)
+    if info is None:
+        raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", "There is no such topic")
+    given = field(body, "partitions", list, [])
+    known = [one.partition for one in info.partitions]
+    if not all(type(one) is int and one in set(known) for one in given):
+        raise bad(f"partitions are numbers from 0 to {len(known) - 1}")
+    return given or known
+
+
+async def _targets(
+    console: Console,
+    visitor: Visitor,
+    body: Any,
+    topic: str,
+    numbers: list[int],
+    before: dict[int, Any],
+) -> dict[int, int]:
+    """Return the new offset of each partition, within what the partition has."""
+    to = field(body, "to", str)
+    if to not in TARGETS:
+        raise bad(f"to is {to[:40]!r}, expected one of {', '.join(TARGETS)}")
+    starts = await offsets_at(console, visitor, topic, numbers, EARLIEST)
+    ends = await offsets_at(console, visitor, topic, numbers, LATEST)
+    value = int64(body, "value", 0)
+    if to == "earliest":
+        return starts
+    if to == "latest":
+        return ends
+    if to == "timestamp":
+        found = await offsets_at(console, visitor, topic, numbers, max(0, value))
+        return {one: ends[one] if at < 0 else at for one, at in found.items()}
+    if to == "offset":
+        wanted = dict.fromkeys(numbers, value)
+    else:
+        wanted = {one: before[one]["offset"] + value for one in numbers if one in before}
+    return {one: min(max(at, starts[one]), ends[one]) for one, at in wanted.items()}
+
+
+async def _commit(
+    console: Console, visitor: Visitor, group_id: str, topic: str, offsets: dict[int, int]
+) -> None:
+    asked = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
+                    for number, offset in offsets.items()
+                ],
+            )
+        ],
+    )
+    answer = await console.inquiry.ask(visitor, ApiKey.OFFSET_COMMIT, COMMIT_VERSION, asked)
+    for one in answer.topics[0].partitions:
+        check(one.error_code, what=f"{topic}-{one.partition_index}")
+
+
+async def delete(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """POST groups/delete; `confirm` repeats the name."""
+    body = body_of(request)
+    group_id = field(body, "group", str)
+    if field(body, "confirm", str) != group_id:
+        raise ConsoleError(400, "CONFIRM", "confirm does not repeat the group's name")
+    asked = DeleteGroupsRequest(groups_names=[group_id])
+    answer = await console.inquiry.ask(visitor, ApiKey.DELETE_GROUPS, DELETE_VERSION, asked)
+    check(answer.results[0].error_code)
+    return data({"group": group_id})

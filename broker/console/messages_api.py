@@ -1,0 +1,239 @@
+"""Records of a topic: in pages, one whole, all as lines, and as they arrive."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.console.answers import ConsoleError, data, packed
+from broker.console.message_choice import (
+    NEWEST,
+    OLDEST,
+    READS,
+    cursor_of,
+    filter_of,
+    offsets_at,
+    partitions_of,
+    topic_of,
+    width_of,
+    written_cursor,
+)
+from broker.console.parameters import bad, is_set, number_of, text_of
+from broker.console.record_pages import (
+    WORK_NS,
+    Budget,
+    Found,
+    RecordPage,
+    RecordSource,
+    no_such_record,
+)
+from broker.console.record_views import view
+from broker.console.visitor import Visitor
+from broker.http.http_messages import HttpAnswer, HttpRequest
+
+if TYPE_CHECKING:
+    from broker.console.console import Console
+
+LIMIT_MAX: Final = 200
+WHOLE_SHOWN_MAX: Final = 1024 * 1024  # of a value that is shown and not downloaded
+EXPORTED_MAX: Final = 1_000_000
+PIECE_BYTES: Final = 64 * 1024
+TAIL_MAX: Final = 100  # records of one event
+LINES: Final = "application/x-ndjson; charset=utf-8"
+FOR_EVER: Final = 1 << 62
+PARTS: Final = ("key", "value")
+
+
+async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET messages: one page, and a cursor for the next."""
+    topic = topic_of(request, visitor, console)
+    visitor.must(READS, topic)
+    limit = number_of(request, "limit", 50, 1, LIMIT_MAX)
+    order = text_of(request, "order", NEWEST)
+    if order not in (NEWEST, OLDEST):
+        raise bad(f"order is {order[:40]!r}, expected {NEWEST} or {OLDEST}")
+    isolation = int(is_set(request, "committed"))
+    source = RecordSource(console, visitor, topic, Budget(console), isolation)
+    page = RecordPage(source, limit, filter_of(request), is_newest=order == NEWEST)
+    await _begin(page, request, visitor, console, topic, limit)
+    await page.read()
+    cursor = page.cursor()
+    return data(
+        {
+            "topic": topic,
+            "messages": [view(topic, one.partition, one.header, one.record)
+                         for one in page.records],
+            "cursor": written_cursor(cursor),
+            "is_complete": not cursor,
+            "looked_at": source.looked_at,
+            "stands": {str(number): at for number, (at, _) in cursor.items()},
+            "problems": source.problems,
+        }
+    )  # fmt: skip
+
+
+async def _begin(
+    page: RecordPage,
+    request: HttpRequest,
+    visitor: Visitor,
+    console: Console,
+    topic: str,
+    limit: int,
+) -> None:
+    """Place each partition where the request says: at a cursor, an offset, a time, or an end."""
+    partitions = partitions_of(request, console, topic)
+    cursor = cursor_of(request)
+    is_newest = text_of(request, "order", NEWEST) == NEWEST
+    searches = bool(text_of(request, "text", "") or text_of(request, "key", ""))
+    offset = number_of(request, "offset", -1, -1)
+    timestamp = number_of(request, "timestamp", -1, -1)
+    at_time: dict[int, int] = {}
+    if timestamp >= 0 and not cursor:
+        numbers = [one.log.partition for one in partitions]
+        at_time = await offsets_at(console, visitor, topic, numbers, timestamp)
+    share = max(1, -(-limit // len(partitions)))
+    for partition in partitions:
+        log = partition.log
+        number, start, end = log.partition, log.start_offset, log.high_watermark
+        width = width_of(partition, share, searches=searches)
+        at = end if is_newest else start
+        if cursor:
+            if number not in cursor:
+                continue
+            at, width = cursor[number]
+        elif timestamp >= 0:
+            found = at_time.get(number, -1)
+            at = end if found < 0 else found
+        elif offset >= 0:
+            at = offset + 1 if is_newest else offset
+        page.add(number, start, end, at, width)
+
+
+async def message(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET message: one record whole, or one part of it as a file."""
+    topic = topic_of(request, visitor, console)
+    visitor.must(READS, topic)
+    number = number_of(request, "partition", 0, 0, (1 << 31) - 1)
+    offset = number_of(request, "offset", -1)
+    source = RecordSource(console, visitor, topic, Budget(console, FOR_EVER, FOR_EVER))
+    async for position, records in source.forward(number, offset, offset + 1):
+        for found in records:
+            if found.record.offset == offset:
+                return _whole(request, topic, found)
+        if position > offset:
+            break
+    raise no_such_record(offset)
+
+
+def _whole(request: HttpRequest, topic: str, found: Found) -> HttpAnswer:
+    part = text_of(request, "part", "")
+    if part:
+        if part not in PARTS:
+            raise bad(f"part is {part[:40]!r}, expected key or value")
+        content: bytes | None = getattr(found.record, part)
+        if content is None:
+            raise ConsoleError(404, "NULL", f"The {part} is null")
+        name = f"{topic}-{found.partition}-{found.record.offset}-{part}"
+        headers = (("Content-Disposition", f'attachment; filename="{name}"'),)
+        return HttpAnswer(200, _pieces(content), "application/octet-stream", headers)
+    size = len(found.record.key or b"") + len(found.record.value or b"")
+    if size > WHOLE_SHOWN_MAX:
+        raise ConsoleError(
+            413, "TOO_LARGE", f"The record has {size} bytes: download its value instead"
+        )
+    return data(view(topic, found.partition, found.header, found.record, is_whole=True))
+
+
+async def _pieces(content: bytes) -> AsyncGenerator[bytes, None]:
+    for place in range(0, len(content), PIECE_BYTES):
+        yield content[place : place + PIECE_BYTES]
+
+
+async def export(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET export: records as lines of JSON, the oldest first, to the end of now."""
+    topic = topic_of(request, visitor, console)
+    visitor.must(READS, topic)
+    limit = number_of(request, "limit", 10_000, 1, EXPORTED_MAX)
+    wanted = filter_of(request)
+    source = RecordSource(console, visitor, topic, Budget(console, FOR_EVER, FOR_EVER))
+    partitions = partitions_of(request, console, topic)
+    begin = number_of(request, "offset", 0)
+
+    async def lines() -> AsyncGenerator[bytes, None]:
+        left, piece = limit, bytearray()
+        for partition in partitions:
+            log = partition.log
+            position = max(log.start_offset, begin)
+            async for _, records in source.forward(log.partition, position, log.high_watermark):
+                for found in records:
+                    if left and wanted(found):
+                        left -= 1
+                        piece += packed(exported(found)) + b"\n"
+                        if len(piece) >= PIECE_BYTES:
+                            yield bytes(piece)
+                            piece.clear()
+                        await source.budget.turn()
+                if not left or not visitor.may(READS, topic):
+                    break
+        yield bytes(piece)
+
+    headers = (("Content-Disposition", f'attachment; filename="{topic}.ndjson"'),)
+    return HttpAnswer(200, lines(), LINES, headers)
+
+
+def exported(found: Found) -> dict[str, Any]:
+    """Return a record as a line of an export: texts, or bytes in base64."""
+    record = found.record
+    line: dict[str, Any] = {
+        "partition": found.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        **_part("key", record.key),
+        **_part("value", record.value),
+    }
+    if record.headers:
+        line["headers"] = [{"name": name, **_part("value", one)} for name, one in record.headers]
+    return line
+
+
+def _part(name: str, content: bytes | None) -> dict[str, Any]:
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(content).decode()}
+
+
+async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """GET tail: events of the records that arrive from now on, at most `TAIL_MAX` a second."""
+    from broker.console.console import event
+
+    topic = topic_of(request, visitor, console)
+    visitor.must(READS, topic)
+    partitions, wanted = partitions_of(request, console, topic), filter_of(request)
+    at = {one.log.partition: one.log.high_watermark for one in partitions}
+
+    async def arrivals() -> AsyncGenerator[bytes, None]:
+        yield event("begun", {"partitions": len(partitions)})
+        while True:
+            await console.next_sample()
+            source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 4))
+            page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
+            skipped = 0
+            for partition in partitions:
+                log, number = partition.log, partition.log.partition
+                begin = max(at[number], log.start_offset)
+                arrived = log.high_watermark - begin
+                if arrived > TAIL_MAX:
+                    skipped += arrived - TAIL_MAX
+                    begin = log.high_watermark - TAIL_MAX
+                if arrived > 0:
+                    page.add(number, log.start_offset, log.high_watermark, begin, 1)
+                at[number] = log.high_watermark
+            await page.read()
+            found = [view(topic, one.partition, one.header, one.record) for one in page.records]
+            yield event("messages", {"messages": found, "skipped": skipped})
+
+    return console.stream(request, visitor, arrivals, lambda: visitor.may(READS, topic))

@@ -1,0 +1,93 @@
+"""POST messages/produce: one record, acknowledged once it is durable."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.console.answers import ConsoleError, data
+from broker.console.inquiry import check
+from broker.console.key_partition import partition_of
+from broker.console.parameters import bad, body_of, field, int64
+from broker.console.visitor import SEES_TOPIC, Visitor
+from broker.http.http_messages import HttpAnswer, HttpRequest
+from protocol.api_keys import ApiKey
+from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.records import Record, build
+
+if TYPE_CHECKING:
+    from broker.console.console import Console
+
+PRODUCE_VERSION: Final = 12
+TIMEOUT_MS: Final = 30_000
+ALL: Final = -1
+ANY: Final = -1  # a partition: by the key, else in turn
+HEADERS_MAX: Final = 100
+
+
+async def produce(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """POST messages/produce."""
+    body = body_of(request)
+    topic = field(body, "topic", str)
+    info = console.services.controller.image.topics.get(topic)
+    if info is None or not visitor.may(SEES_TOPIC, topic):
+        raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", f"There is no topic {topic[:250]}")
+    key, value = _content(body, "key"), _content(body, "value")
+    partition = int64(body, "partition", ANY)
+    count = len(info.partitions)
+    if partition == ANY:
+        partition = console.next_turn() % count if key is None else partition_of(key, count)
+    if not 0 <= partition < count:
+        raise bad(f"partition is {partition}, expected 0 to {count - 1}")
+    now_ms = console.services.clock.now_ms()
+    timestamp = int64(body, "timestamp", now_ms)
+    batch = build([Record(0, timestamp, key, value, _headers(body))])
+    asked = ProduceRequest(
+        acks=ALL,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(
+                name=topic,
+                partition_data=[PartitionProduceData(index=partition, records=memoryview(batch))],
+            )
+        ],
+    )
+    answer = await console.inquiry.ask(visitor, ApiKey.PRODUCE, PRODUCE_VERSION, asked)
+    made = answer.responses[0].partition_responses[0]
+    check(made.error_code, made.error_message, f"{topic}-{partition}")
+    return data({"topic": topic, "partition": partition, "offset": made.base_offset})
+
+
+def _content(body: Mapping[str, Any], name: str) -> bytes | None:
+    """Return a key or value: a text, or bytes as `<name>_base64`; null or neither is null."""
+    if body.get(f"{name}_base64") is not None:
+        try:
+            return base64.b64decode(field(body, f"{name}_base64", str), validate=True)
+        except (binascii.Error, ValueError):
+            raise bad(f"{name}_base64 is not base64") from None
+    if body.get(name) is None:
+        return None
+    return _encoded(field(body, name, str), name)
+
+
+def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
+    given = field(body, "headers", list, [])
+    if len(given) > HEADERS_MAX:
+        raise bad(f"{len(given)} headers, at most {HEADERS_MAX} may be given")
+    found: list[tuple[str, bytes | None]] = []
+    for one in given:
+        is_pair = isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)
+        if not is_pair or not (one[1] is None or isinstance(one[1], str)):
+            raise bad('headers are pairs of texts, such as [["name", "value"]]')
+        _encoded(one[0], "a header's name")
+        found.append((one[0], None if one[1] is None else _encoded(one[1], "a header's value")))
+    return tuple(found)
+
+
+def _encoded(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise bad(f"{what} has half a character (a lone surrogate)") from None

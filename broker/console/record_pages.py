@@ -1,0 +1,333 @@
+"""Reads a topic's records in pages, newest or oldest first, within a budget for each request.
+
+A page merges the partitions by timestamp. Where each stands is its cursor: the next page goes on
+there, and so does a search that has used up its budget without a match.
+
+    forward    fetch from the position, and take what comes
+    backward   fetch a window that ends at the position; its first batch is the next position
+
+The budget is bytes that were read and time that was worked, `SLICE_NS` at a turn of the loop;
+batches that are compressed are opened in a thread, at most `barnabas.decompressed.bytes.max` of
+each. A batch that is damaged is named, and the reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.console.answers import ConsoleError
+from broker.console.inquiry import check
+from broker.console.visitor import Visitor
+from broker.runtime.clock import MS_NS
+from broker.runtime.owners import Owner
+from protocol.api_keys import ApiKey
+from protocol.compression import decompress
+from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from protocol.record_batch import HEADER_SIZE, BatchHeader, read_header, verify
+from protocol.record_errors import RecordError
+from protocol.records import Record, iterate
+
+if TYPE_CHECKING:
+    from broker.console.console import Console
+
+BYTES_MAX: Final = 8 * 1024 * 1024
+WORK_NS: Final = 250 * MS_NS
+SLICE_NS: Final = MS_NS
+FETCHED_BYTES: Final = 512 * 1024
+INLINE_BYTES: Final = 16 * 1024  # larger batches are checked and opened in a thread
+WIDTH_MAX: Final = 1 << 20  # offsets of one window
+PROBES_MAX: Final = 60
+HEADERS_MAX: Final = 1_000  # of a record; one with more is damage to whoever shows it
+FETCH_VERSION: Final = 12
+UNREADABLE: Final = frozenset(
+    {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+
+
+class Found(NamedTuple):
+    """One record, and the batch it is in."""
+
+    partition: int
+    header: BatchHeader
+    record: Record
+
+
+Wanted = Callable[[Found], bool]
+
+
+class Budget:
+    """What one request may use."""
+
+    def __init__(self, console: Console, work_ns: int = WORK_NS, bytes_max: int = BYTES_MAX):
+        self._now_ns = console.services.clock.monotonic_ns
+        self._work_left_ns = work_ns
+        self.bytes_left = bytes_max
+        self._began_ns = self._now_ns()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the request must end now, with a cursor."""
+        return self.bytes_left <= 0 or self._work_left_ns <= 0
+
+    def begin(self) -> None:
+        """Note that work begins again, after waiting."""
+        self._began_ns = self._now_ns()
+
+    async def turn(self) -> None:
+        """Let others have the loop, if this turn's slice is used up."""
+        spent_ns = self._now_ns() - self._began_ns
+        if spent_ns >= SLICE_NS:
+            self._work_left_ns -= spent_ns
+            await asyncio.sleep(0)
+            self._began_ns = self._now_ns()
+
+
+class RecordSource:
+    """One topic's records, for one visitor."""
+
+    def __init__(
+        self, console: Console, visitor: Visitor, topic: str, budget: Budget, isolation: int = 0
+    ) -> None:
+        self._console = console
+        self._visitor = visitor
+        self.topic = topic
+        self.budget = budget
+        self._isolation = isolation
+        self.looked_at = 0  # records
+        self.problems: list[dict[str, Any]] = []
+
+    async def fetch(self, partition: int, offset: int, bytes_max: int) -> PartitionData:
+        """Return what the broker answers a client."""
+        body = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=bytes_max,
+            isolation_level=self._isolation,
+            topics=[
+                FetchTopic(
+                    topic=self.topic,
+                    partitions=[
+                        FetchPartition(
+                            partition=partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=bytes_max,
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = await self._console.inquiry.ask(self._visitor, ApiKey.FETCH, FETCH_VERSION, body)
+        check(answer.error_code)
+        self.budget.begin()
+        data: PartitionData = answer.responses[0].partitions[0]
+        self.budget.bytes_left -= len(data.records or b"")
+        return data
+
+    async def forward(
+        self, partition: int, position: int, end: int, *, from_batch: bool = False
+    ) -> AsyncIterator[tuple[int, list[Found]]]:
+        """Yield batches as (the next position, records), from `position` to `end`.
+
+        With `from_batch`, the first batch comes whole, from before the position. One fetch is one
+        or more steps; the caller looks at the budget between them.
+        """
+        while position < end:
+            data = await self.fetch(partition, position, FETCHED_BYTES)
+            if data.error_code in UNREADABLE:
+                position = await self._behind(partition, position, end, data.error_code)
+                yield position, []
+                continue
+            check(data.error_code, what=f"{self.topic}-{partition}")
+            buffer = data.records or b""
+            place, began = 0, position
+            while place + HEADER_SIZE <= len(buffer) and position < end:
+                header = read_header(buffer, place)
+                if header.size <= 0 or place + header.size > len(buffer):
+                    break
+                batch = bytes(buffer[place : place + header.size])
+                place += header.size
+                least = header.base_offset if from_batch else position
+                from_batch = False
+                records = await self._opened(partition, header, batch, least)
+                position = max(position, header.next_offset)
+                yield position, records
+            if position == began:  # nothing more is visible
+                return
+
+    async def _opened(
+        self, partition: int, header: BatchHeader, batch: bytes, least: int
+    ) -> list[Found]:
+        """Return the records of a batch from an offset on; a damaged batch is a problem."""
+        size_max = self._console.services.config.barnabas_decompressed_bytes_max
+        found: list[Found] = []
+        try:
+            if header.codec or len(batch) > INLINE_BYTES:
+                body = await self._in_thread(partial(_body, batch, size_max))
+                self.budget.bytes_left -= len(body)
+            else:
+                body = _body(batch, size_max)
+            for record in iterate(header, body, from_offset=least, headers_max=HEADERS_MAX):
+                found.append(Found(partition, header, record))
+                await self.budget.turn()
+        except RecordError as error:
+            self._tell(partition, header.base_offset, header.next_offset, str(error))
+        self.looked_at += len(found)
+        return found
+
+    async def _in_thread(self, call: Callable[[], bytes]) -> bytes:
+        done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        opened: list[bytes] = []
+
+        def ended(error: BaseException | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(opened[0])
+            else:
+                done.set_exception(error)
+
+        work = self._console.services.record_work
+        work.submit(Owner.HTTP, self._visitor.host, lambda: opened.append(call()), ended)
+        try:
+            return await done
+        finally:
+            self.budget.begin()
+
+    async def _behind(self, partition: int, position: int, end: int, code: int) -> int:
+        """Return the first offset behind a place that cannot be read: by doubling, then halving."""
+        bad, good, step = position, end, 1
+        for _ in range(PROBES_MAX):
+            probe = bad + step if good == end else (bad + good) // 2
+            if probe >= end and good == end:
+                probe = (bad + good) // 2
+            if good - bad <= 1:
+                break
+            data = await self.fetch(partition, min(max(probe, bad + 1), end - 1), 1)
+            at = min(max(probe, bad + 1), end - 1)
+            if data.error_code in UNREADABLE:
+                bad, step = at, step * 2
+            else:
+                good = at
+        reason = f"The broker cannot read it: {ErrorCode(code).name}"  # type: ignore[call-arg]
+        self._tell(partition, position, good, reason)
+        return good
+
+    def _tell(self, partition: int, offset: int, until: int, reason: str) -> None:
+        known = {"partition": partition, "offset": offset, "until": until, "reason": reason}
+        if len(self.problems) < 100 and known not in self.problems:
+            self.problems.append(known)
+
+
+def _body(batch: bytes, size_max: int) -> bytes:
+    """Check a batch and return its records, decompressed."""
+    header = verify(batch)
+    return decompress(header.codec, memoryview(batch)[HEADER_SIZE:], size_max)
+
+
+class _Stand:
+    """Where one partition stands: the records that come next, the next one last."""
+
+    __slots__ = ("end", "has_more", "next", "number", "start", "waiting", "width")
+
+    def __init__(self, number: int, start: int, end: int, at: int, width: int) -> None:
+        self.number = number
+        self.start = start
+        self.end = end
+        self.next = at
+        self.waiting: list[Found] = []
+        self.has_more = True
+        self.width = width
+
+
+class RecordPage:
+    """One page: at most `limit` records that are wanted."""
+
+    def __init__(
+        self, source: RecordSource, limit: int, wanted: Wanted, *, is_newest: bool
+    ) -> None:
+        self._source = source
+        self._limit = limit
+        self._wanted = wanted
+        self._is_newest = is_newest
+        self._stands: list[_Stand] = []
+        self.records: list[Found] = []
+
+    def add(self, number: int, start: int, end: int, at: int, width: int) -> None:
+        """Read a partition too: its offsets `start` to `end`, from the position `at` on."""
+        self._stands.append(_Stand(number, start, end, min(max(at, start), end), width))
+
+    async def read(self) -> None:
+        """Fill the page, as far as the budget goes."""
+        budget = self._source.budget
+        while len(self.records) < self._limit:
+            for stand in self._stands:
+                while not stand.waiting and stand.has_more and not budget.is_spent:
+                    await self._load(stand)
+            ready = [stand for stand in self._stands if stand.waiting]
+            if not ready:
+                return
+            self.records.append(self._best(ready).waiting.pop())
+            await budget.turn()
+
+    def _best(self, ready: list[_Stand]) -> _Stand:
+        def when(stand: _Stand) -> int:
+            return stand.waiting[-1].record.timestamp
+
+        return max(ready, key=when) if self._is_newest else min(ready, key=when)
+
+    def cursor(self) -> dict[int, tuple[int, int]]:
+        """Return where each partition that has more stands, and the width of its next window."""
+        found = {}
+        for stand in self._stands:
+            if stand.waiting:
+                offset = stand.waiting[-1].record.offset
+                found[stand.number] = offset + 1 if self._is_newest else offset, stand.width
+            elif stand.has_more:
+                found[stand.number] = stand.next, stand.width
+        return found
+
+    async def _load(self, stand: _Stand) -> None:
+        if self._is_newest:
+            await self._load_before(stand)
+        else:
+            await self._load_after(stand)
+
+    async def _load_after(self, stand: _Stand) -> None:
+        before = stand.next
+        async for position, records in self._source.forward(stand.number, stand.next, stand.end):
+            stand.next = position
+            stand.waiting = [found for found in reversed(records) if self._wanted(found)]
+            if stand.waiting or self._source.budget.is_spent:
+                break
+        stand.has_more = before < stand.next < stand.end
+
+    async def _load_before(self, stand: _Stand) -> None:
+        """Read the window before the position, whole; a smaller one if it is too large."""
+        upper = stand.next
+        lower = max(stand.start, upper - stand.width)
+        if lower >= upper:
+            stand.has_more = False
+            return
+        taken: list[Found] = []
+        first, left = lower, self._source.budget.bytes_left
+        steps = self._source.forward(stand.number, lower, upper, from_batch=True)
+        async for _, records in steps:
+            if records and not taken:
+                first = max(stand.start, min(lower, records[0].header.base_offset))
+            taken += [found for found in records if found.record.offset < upper]
+            if stand.width > 1 and left - self._source.budget.bytes_left > BYTES_MAX // 2:
+                stand.width = max(1, stand.width // 16)
+                return  # and the same again, from further up
+        stand.width = min(WIDTH_MAX, stand.width * 2)
+        stand.next = first
+        stand.waiting = [found for found in taken if self._wanted(found)]
+        stand.has_more = first > stand.start
+
+
+def no_such_record(offset: int) -> ConsoleError:
+    """Return the refusal for an offset without a record."""
+    return ConsoleError(404, "NO_RECORD", f"There is no record at offset {offset}")
