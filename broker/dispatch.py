@@ -67,6 +67,20 @@ class GuardedHandler(Handler):
         return guarded(behind, self._authorizer, self._lines)
 
 
+class SessionedHandler(Handler):
+    """A handler of fetches, with sessions around it."""
+
+    def __init__(self, row: Handler, services: Services) -> None:
+        super().__init__(row.api_key, row.min_version, row.max_version, *row.rights)
+        self._row = row
+        self._services = services
+
+    @cached_property
+    def handle(self) -> Callable[[Request, Services], Any]:
+        """The function that finds the session, then serves a request."""
+        return self._services.fetch_sessions.around(self._row.handle)
+
+
 class Dispatcher:
     """Calls handlers and sends their answers."""
 
@@ -79,6 +93,8 @@ class Dispatcher:
             lines = Lines()
             rows = [GuardedHandler(row, services.authorizer, lines) for row in rows]
         self._handlers: dict[int, Handler] = {row.api_key: row for row in rows}
+        fetches = self._handlers[ApiKey.FETCH]
+        self._handlers[ApiKey.FETCH] = SessionedHandler(fetches, services)
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
         self._stepper = Stepper(
             services.clock, services.metrics, self._ended, self._fail, self._count_errors

@@ -21,7 +21,7 @@ from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.quotas.recorded_quotas import RecordedQuotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
-from broker.runtime.clock import Clock
+from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
 from broker.security.users.users import Users
@@ -32,6 +32,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.acls import Acls
+    from broker.fetch_sessions.session_handling import FetchSessions
     from broker.groups.coordinator import Coordinator
     from broker.security.acl.authorizer import Authorizer
     from broker.security.sasl.sasl_listeners import SaslListeners
@@ -84,6 +85,32 @@ class Services:
         """The users that logins are checked against."""
         image = self.controller.image.scram
         return Users(image, self.topics.record, self.pool, self.clock)
+
+    @cached_property
+    def fetch_sessions(self) -> FetchSessions:
+        """The sessions of fetches, made for the first fetch."""
+        from broker.fetch_sessions.session_cache import SessionCache
+        from broker.fetch_sessions.session_handling import FetchSessions
+
+        def name_of(topic_id: bytes) -> str:
+            topic = self.topics.by_id(topic_id)
+            return "" if topic is None else topic.name
+
+        slots = self.config.max_incremental_fetch_session_cache_slots
+        cache = SessionCache(slots, self.now_ms, self.random_bytes, self.metrics)
+        return FetchSessions(
+            cache,
+            self.partitions,
+            name_of,
+            self.logs.home,
+            self.now_ms,
+            self.authorizer,
+            self.metrics,
+        )
+
+    def now_ms(self) -> int:
+        """Return the monotonic time."""
+        return self.clock.monotonic_ns() // MS_NS
 
     @property
     def groups(self) -> Coordinator:

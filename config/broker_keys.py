@@ -244,6 +244,14 @@ class BrokerKeys:
         doc="The largest Fetch response, in bytes of records. A first batch that is larger is"
         " still sent.",
     )
+    max_incremental_fetch_session_cache_slots: int = key(
+        "max.incremental.fetch.session.cache.slots",
+        1000,
+        Kind.INT,
+        check=at_least(0),
+        doc="How many fetch sessions the broker keeps, rounded down to a multiple of 8. A client"
+        " without one names all its partitions each time.",
+    )
 
     # -- topics ----------------------------------------------------------------------------------
     num_partitions: int = key(

@@ -121,7 +121,6 @@ kafka.metrics.reporters list fixed
 leader.imbalance.check.interval.seconds long fixed 300
 log.cleaner.io.buffer.size int dynamic 524288
 log.dir.failure.timeout.ms long fixed 30000
-max.incremental.fetch.session.cache.slots int fixed 1000
 max.request.partition.size.limit int fixed 2000
 metadata.log.dir string fixed null
 metadata.log.segment.bytes int fixed 1073741824

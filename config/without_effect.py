@@ -225,11 +225,11 @@ JAVA = _group(
 )
 
 ELSEWHERE = _group(
-    "deadlines are exact here, fetch sessions are declined, and tasks need no number",
+    "deadlines are exact here, and tasks need no number",
     """
     background.threads delete.records.purgatory.purge.interval.requests
-    fetch.purgatory.purge.interval.requests max.incremental.fetch.session.cache.slots
-    max.request.partition.size.limit producer.purgatory.purge.interval.requests
+    fetch.purgatory.purge.interval.requests max.request.partition.size.limit
+    producer.purgatory.purge.interval.requests
     """,
 )
 

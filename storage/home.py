@@ -23,7 +23,8 @@ class Home:
     """
 
     __slots__ = ("checkpoint_changes", "files", "filesystem", "is_read_only",
-                 "producer_expiration_ms", "room", "trash", "unflushed_bytes")  # fmt: skip
+                 "producer_expiration_ms", "room", "start_moves", "trash",
+                 "unflushed_bytes")  # fmt: skip
 
     def __init__(
         self, filesystem: FileSystem, files: OpenFiles, producer_expiration_ms: int
@@ -35,6 +36,7 @@ class Home:
         self.room = Room()
         self.unflushed_bytes = 0
         self.checkpoint_changes = 0  # to recovery points, start offsets and cleaned offsets
+        self.start_moves = 0  # of the start offsets that clients see
         self.trash = Trash(filesystem)
 
     def discard(self, directory: str, names: Iterable[str], due_ms: int) -> None:

@@ -206,6 +206,7 @@ def reach_start(state: LogState, offset: int) -> None:
     """Show clients that the log begins at `offset`, which is durable."""
     if offset > state.start_offset:
         state.start_offset = offset
+        state.home.start_moves += 1
         state.epochs.drop_before(offset)
 
 

@@ -9,6 +9,7 @@ from broker.exposition.label_text import labels
 from broker.exposition.scrape_view import ScrapeView
 
 MANAGER = "kafka_coordinator_group_groupmetadatamanager_"
+SESSIONS = "kafka_server_fetchsessioncache_"
 PLACE = ("consumergroup", "topic", "partition")
 
 
@@ -50,8 +51,18 @@ GROUPS: tuple[Family, ...] = (
         "CompletingRebalance", "Reconciling",
     ),
     Family(
-        "kafka_server_fetchsessioncache_numincrementalfetchsessions", Kind.GAUGE,
-        "Fetch sessions.", one(lambda _: 0), why_zero="fetch sessions are declined",
+        f"{SESSIONS}numincrementalfetchsessions", Kind.GAUGE, "Fetch sessions.",
+        one(lambda view: view.metrics.fetch_sessions_now),
+    ),
+    Family(
+        f"{SESSIONS}numincrementalfetchpartitionscached", Kind.GAUGE,
+        "Partitions of all fetch sessions.",
+        one(lambda view: view.metrics.fetch_session_partitions_now),
+    ),
+    Family(
+        f"{SESSIONS}incrementalfetchsessionevictions_total", Kind.COUNTER,
+        "Fetch sessions that went to make room for others.",
+        one(lambda view: view.metrics.fetch_session_evictions),
     ),
     Family(
         "kafka_server_delayedoperationpurgatory_purgatorysize", Kind.GAUGE,

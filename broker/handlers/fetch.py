@@ -14,8 +14,8 @@ Behaviour
 - While answers that cannot leave fill `barnabas.answer.bytes.max`, a fetch returns at most 1 MiB.
 - Large slices are sent as mapped pages. Pages that are not in memory are first loaded by a thread
   (broker/partitions/fetch_reading.py).
-- Fetch sessions (KIP-227) are declined: every answer has session id 0, which tells clients to send
-  full requests. A request within a session is FETCH_SESSION_ID_NOT_FOUND.
+- Within a fetch session (KIP-227) the partitions that may have news are read, not those that the
+  request names; `broker.fetch_sessions` stands before and behind this module.
 - A `current_leader_epoch` (KIP-320) other than the log's is fenced or unknown. A diverged
   `last_fetched_epoch` is answered with the point of divergence (KIP-595); one above the log's is
   OFFSET_OUT_OF_RANGE. Epochs below 0 are ignored.
@@ -30,17 +30,19 @@ Not done: followers, so a fetch as a replica is NOT_LEADER_OR_FOLLOWER for every
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from broker.error_mapping import error_code_of
+from broker.fetch_sessions.fetch_session import CachedPartition
 from broker.partitions.epoch_fencing import fence
-from broker.partitions.fetch_asked import Resolved, ResolvedTopics, readable
+from broker.partitions.fetch_asked import Named, Resolved, ResolvedTopics, View, readable
 from broker.partitions.fetch_reading import (
-    SESSION_NONE,
     TOPIC_ID_VERSION,
     FetchReading,
     refused,
 )
 from broker.partitions.partition import ParkedFetch
+from broker.runtime.fetch_body import SessionFetch
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps
 from broker.services import Services
@@ -55,44 +57,54 @@ from protocol.messages.fetch import (
 from storage.errors import StorageError
 
 REPLICA_STATE_VERSION = 15
-EPOCH_FULL = 0
-EPOCH_FINAL = -1
 
 
 def handle(request: Request, services: Services) -> FetchResponse | Steps | Pending:
     """Read now, or park until there is enough to read."""
     body: FetchRequest = request.body
-    if body.session_epoch not in (EPOCH_FULL, EPOCH_FINAL):  # within a session
-        code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        return FetchResponse(error_code=code, session_id=SESSION_NONE)
     if _replica_id(request, body) >= 0:
         response = error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         response.error_code = ErrorCode.NONE  # only the partitions are in error
         return response
-    topics = _resolved_topics(request, services)
+    session = body.context.view if type(body) is SessionFetch else None
+    if session is None:
+        topics = _resolved_topics(request, services)
+        view: View = Named(topics)
+    else:
+        topics = session.begin(partial(_found_in_session, services), body.topics)
+        view = session
     bytes_max = services.config.fetch_max_bytes
     if (quotas := services.quotas.clients) is not None:
         bytes_max = quotas.fetch_bytes_max(request, bytes_max)
     reading = FetchReading(
-        request,
-        topics,
-        bytes_max,
-        services.answers,
-        services.pool,
-        services.metrics,
+        request, view, bytes_max, services.answers, services.pool, services.metrics
     )
-    if body.max_wait_ms <= 0 or not topics or reading.is_enough():
+    is_empty = not topics and not view.has_others
+    if body.max_wait_ms <= 0 or is_empty or reading.is_enough():
         return reading.read_or_load()
     pending = reading.pending = Pending()
     partitions = readable(topics)
-    services.purgatory.park(
-        ParkedFetch(request, partitions, reading.is_enough, reading.answer), body.max_wait_ms
-    )
+    fetch = ParkedFetch(request, partitions, reading.is_enough, reading.answer)
+    services.purgatory.park(fetch, body.max_wait_ms)
+    if session is not None:
+        session.parked(fetch)
     for partition in partitions:
         # Records that no producer waits for are flushed at once, since a reader waits now.
         if partition.log.high_watermark < partition.log.end_offset:
             services.commit.flush_now(partition)
     return pending
+
+
+def _found_in_session(services: Services, cached: CachedPartition) -> Resolved:
+    """Look up a partition of a session, which may outlive its topic."""
+    name = cached.name
+    if not isinstance(cached.ident, str):
+        topic = services.topics.by_id(cached.ident)
+        if topic is not None:
+            name = cached.name = topic.name
+        elif services.partitions.has(name, cached.asked.partition):
+            return ErrorCode.INCONSISTENT_TOPIC_ID  # of the next topic with this name
+    return _resolved(services, name or None, cached.asked)
 
 
 def _resolved_topics(request: Request, services: Services) -> ResolvedTopics:

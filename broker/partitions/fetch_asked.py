@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from broker.partitions.epoch_fencing import divergence
 from broker.partitions.partition import Partition
@@ -17,11 +17,44 @@ Resolved = Partition | ErrorCode  # a requested partition, or why it is refused
 ResolvedTopics = list[tuple[FetchTopic, list[tuple[FetchPartition, Resolved]]]]
 
 
-def have_enough(topics: ResolvedTopics, body: FetchRequest, bytes_max: int) -> bool:
-    """Whether an answer of at most `bytes_max` bytes would have enough, or must not wait."""
+class View(Protocol):
+    """What a fetch looks at. Within a session, more may join it while the fetch waits."""
+
+    @property
+    def has_others(self) -> bool:
+        """Whether more can be read, of which there is nothing new."""
+        ...
+
+    def topics(self) -> ResolvedTopics:
+        """Return what may have news now."""
+        ...
+
+
+class Named:
+    """What a fetch without a session names."""
+
+    __slots__ = ("_topics",)
+
+    has_others = False
+
+    def __init__(self, topics: ResolvedTopics) -> None:
+        self._topics = topics
+
+    def topics(self) -> ResolvedTopics:
+        """Return all of it."""
+        return self._topics
+
+
+def have_enough(
+    topics: ResolvedTopics, body: FetchRequest, bytes_max: int, *, has_others: bool = False
+) -> bool:
+    """Whether an answer of at most `bytes_max` bytes would have enough, or must not wait.
+
+    `has_others`: partitions that have no news are not among the topics.
+    """
     wanted = min(body.min_bytes, body.max_bytes, bytes_max)
     is_committed = body.isolation_level == READ_COMMITTED
-    none_known = True
+    none_known = not has_others
     for _, partitions in topics:
         for asked, found in partitions:
             if not isinstance(found, Partition):

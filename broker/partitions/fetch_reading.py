@@ -21,13 +21,20 @@ An error belongs to its partition, and the other partitions are answered all the
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from broker.error_mapping import code_of_failed_read
 from broker.partitions.aborted_names import AbortedNames
 from broker.partitions.epoch_fencing import UNDEFINED, divergence
-from broker.partitions.fetch_asked import READ_COMMITTED, UNKNOWN, ResolvedTopics, have_enough
+from broker.partitions.fetch_asked import (
+    READ_COMMITTED,
+    UNKNOWN,
+    ResolvedTopics,
+    View,
+    have_enough,
+)
 from broker.partitions.fetch_counts import count_failures, take_back
 from broker.partitions.partition import Partition
 from broker.runtime.blocking_pool import BlockingPool
@@ -93,13 +100,14 @@ class FetchReading:
         "_request",
         "_topics",
         "_unforeseen_count",
+        "_view",
         "pending",
     )
 
     def __init__(
         self,
         request: Request,
-        topics: ResolvedTopics,
+        view: View,
         bytes_max: int,
         answers: AnswerBudget,
         pool: BlockingPool,
@@ -108,7 +116,8 @@ class FetchReading:
         self._request = request
         self._body: FetchRequest = request.body
         self._is_committed = self._body.isolation_level == READ_COMMITTED
-        self._topics = topics
+        self._view = view
+        self._topics: ResolvedTopics = []  # of the last look
         self._bytes_max = bytes_max  # the broker's own limit (fetch.max.bytes)
         self._answers = answers
         self._pool = pool
@@ -129,8 +138,10 @@ class FetchReading:
         An error cannot wait: the read that follows reports it. Nor can bytes that are not in
         memory: the same read has them loaded.
         """
+        view = self._view
         try:
-            return have_enough(self._topics, self._body, self._bytes_max)
+            topics, others = view.topics(), view.has_others
+            return have_enough(topics, self._body, self._bytes_max, has_others=others)
         except (StorageError, OSError, Cold):
             return True
 
@@ -148,6 +159,7 @@ class FetchReading:
 
     def read_or_load(self) -> FetchResponse | Steps | Pending:
         """Read and return the answer; return `pending` if a thread must load something first."""
+        self._topics = self._view.topics()
         if self._pulled.starts_left:
             with without_waiting(self._pulled):
                 response = self._read()
@@ -166,7 +178,8 @@ class FetchReading:
             self._pool.submit(Owner.FETCH_READ, self._pull, self._go_on)
         else:
             self._metrics.reads_cold += len(self._cold)
-            self._pool.submit(Owner.FETCH_READ, self._load, partial(self._loaded, response))
+            load = partial(_load, self._cold, self._request.header.copies_records, self._fail)
+            self._pool.submit(Owner.FETCH_READ, load, partial(self._loaded, response))
         return self.pending
 
     def _read(self) -> FetchResponse:
@@ -284,15 +297,6 @@ class FetchReading:
         else:
             self.answer()
 
-    def _load(self) -> None:
-        """Load the records of slices that are not in memory. For a thread: waits for the disk."""
-        copies = self._request.header.copies_records
-        for cold in self._cold:
-            try:
-                cold.data.records = cold.piece.read() if copies else cold.piece.load()
-            except Exception as error:
-                self._fail(cold.data, cold.log, error)
-
     def _loaded(self, response: FetchResponse, error: BaseException | None) -> None:
         assert self.pending is not None
         self._count_failures()
@@ -324,6 +328,19 @@ class FetchReading:
     def _count_failures(self) -> None:
         self._metrics.request_errors += self._unforeseen_count
         self._unforeseen_count = 0
+
+
+def _load(
+    some: Iterable[_ColdRecords],
+    copies: bool,  # noqa: FBT001 - given by position
+    fail: Callable[[PartitionData, Log, Exception], None],
+) -> None:
+    """Load the records of slices that are not in memory. For a thread: waits for the disk."""
+    for cold in some:
+        try:
+            cold.data.records = cold.piece.read() if copies else cold.piece.load()
+        except Exception as error:
+            fail(cold.data, cold.log, error)
 
 
 def _has_diverged(log: Log, asked: FetchPartition, data: PartitionData) -> bool:

@@ -98,7 +98,7 @@ class GroupCommit:
                 self._schedule(partition, urgent=False)
             self._tell_advanced(partition)
         else:
-            self._schedule(partition, urgent=bool(partition.watchers))
+            self._schedule(partition, urgent=bool(partition.watchers or partition.sleepers))
 
     def wait(
         self,
@@ -314,5 +314,7 @@ class GroupCommit:
         elif error is not None:
             self._lingering.add(partition, RETRY_SECONDS)
         elif log.end_offset > durable_offset:
-            self._schedule(partition, urgent=bool(waiters or partition.watchers))
+            self._schedule(
+                partition, urgent=bool(waiters or partition.watchers or partition.sleepers)
+            )
         self._tell_advanced(partition)

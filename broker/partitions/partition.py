@@ -7,6 +7,9 @@ partition, so that the path of a request looks its partition up once:
     queue       QueuedAppend    for their turn to append    owned by append_queue
     watchers    ParkedFetch     for records to read         owned by purgatory
 
+Beside them wait the `sleepers`: partitions of fetch sessions (`broker.fetch_sessions`), each until
+its log has news. The purgatory wakes them.
+
 The owners put entries in, take them out and decide when; here is only what an entry holds.
 """
 
@@ -14,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.runtime import owners
@@ -89,15 +92,23 @@ class ParkedFetch:
     def __init__(
         self,
         request: Request,
-        partitions: Sequence[Partition],
+        partitions: list[Partition],
         is_satisfied: Callable[[], bool],
         complete: Callable[[], None],
     ) -> None:
         self.request = request
-        self.partitions = partitions
+        self.partitions = partitions  # grows by those that wake
         self.is_satisfied = is_satisfied  # counts the bytes that could be read, reads nothing
         self.complete = complete  # reads and answers
         self.timer: asyncio.TimerHandle | None = None
+
+
+class Sleeper(Protocol):
+    """A partition of a fetch session, of which its log has nothing new to tell."""
+
+    def wake(self) -> ParkedFetch | None:
+        """Leave the partition's sleepers; return the fetch that waits for its news, if any."""
+        ...
 
 
 class Partition:
@@ -112,6 +123,7 @@ class Partition:
         "log",
         "produces",
         "queue",
+        "sleepers",
         "waiters",
         "watchers",
     )
@@ -121,6 +133,7 @@ class Partition:
         self.waiters: deque[CommitWaiter] = deque()
         self.queue: deque[QueuedAppend] = deque()
         self.watchers: dict[ParkedFetch, None] = {}
+        self.sleepers: dict[Sleeper, None] = {}
         self.produces = 0  # of clients, and not of coordinators
         self.fetches = 0
         self.flush_scheduled = False
@@ -198,6 +211,11 @@ class Partitions:
     def has(self, topic: str, number: int) -> bool:
         """Whether a partition's log is open."""
         return (topic, number) in self._by_key
+
+    def has_this(self, partition: Partition) -> bool:
+        """Whether `partition` has not been removed."""
+        log = partition.log
+        return self._by_key.get((log.topic, log.partition)) is partition
 
     def get(self, topic: str, number: int) -> Partition:
         """Return a partition.

@@ -3,7 +3,8 @@
 A parked fetch watches every partition it asked for. When one of them has more to read, the fetch
 counts the bytes again. If they are enough, or at its deadline, it reads and answers (Kafka's
 DelayedFetch). It leaves every watch list when it is answered or its connection ends, so the lists
-are no longer than the fetches in flight.
+are no longer than the fetches in flight. The fetch of a session watches those of its partitions
+that are awake; one that wakes meanwhile joins them.
 
 A fetch that fails unexpectedly loses its connection. The other fetches, and the caller that
 notified them, are not affected.
@@ -50,6 +51,8 @@ class Purgatory:
 
     def notify(self, partition: Partition) -> None:
         """Release the fetches that watch `partition` and are now satisfied."""
+        if partition.sleepers:
+            self._wake(partition)
         for fetch in tuple(partition.watchers):
             if fetch.timer is None:
                 continue
@@ -63,8 +66,18 @@ class Purgatory:
 
     def release_all(self, partition: Partition) -> None:
         """Answer all fetches that watch a partition that is being removed."""
+        if partition.sleepers:
+            self._wake(partition)
         for fetch in tuple(partition.watchers):
             self._release(fetch)
+
+    def _wake(self, partition: Partition) -> None:
+        """Let the fetch of each session that hears of news here watch the partition."""
+        for sleeper in tuple(partition.sleepers):
+            fetch = sleeper.wake()
+            if fetch is not None and fetch.timer is not None and fetch not in partition.watchers:
+                fetch.partitions.append(partition)
+                partition.watchers[fetch] = None
 
     def stop(self) -> None:
         """Answer all parked fetches, and from now on each new one at once."""

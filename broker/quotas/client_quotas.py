@@ -38,6 +38,7 @@ from broker.quotas.quota_table import (
 from broker.quotas.sensors import Sensors
 from broker.quotas.windowed_rate import SECOND_MS, TokenBucket, WindowedRate, Windows
 from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.fetch_body import withheld
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Request
 from protocol.api_keys import ApiKey
@@ -163,7 +164,7 @@ class ClientQuotas:
         elif api_key == ApiKey.FETCH:
             throttle_ms = max(throttle_ms, self._fetch_throttle_ms(request, response, throttle_ms))
             if throttle_ms:
-                response = FetchResponse(session_id=0)
+                response = withheld(request.body, response)
         elif response is not None:
             throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if not throttle_ms:

@@ -71,6 +71,11 @@ class Metrics:
     writes_refused: int = 0  # because the disk is full
     fetches_parked: int = 0
     fetches_parked_now: int = 0
+    fetch_sessions_now: int = 0
+    fetch_session_partitions_now: int = 0
+    fetch_session_evictions: int = 0  # max.incremental.fetch.session.cache.slots
+    fetch_sessions_declined: int = 0  # no room, and none to be evicted
+    fetch_wakeups_lost: int = 0  # of partitions of sessions; a defect, mended within a second
     reads_cold: int = 0
     record_walks: int = 0  # over the records of batches, in threads
     record_walks_waiting_now: int = 0

@@ -56,6 +56,7 @@ CLIENT = ("client/*",)
 
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
+    "test_fetch_sessions": ("broker/fetch_sessions/*", "broker/handlers/fetch.py", *PROTOCOL),
     "test_bench_peers": ("benchmarks/*",),
     "test_clients": (*PROTOCOL, "protocol/compression.py", "broker/handlers/produce.py"),
     "test_compaction": ("storage/compaction/*", "broker/maintenance/*"),

@@ -217,7 +217,7 @@ async def test_what_is_remembered_is_bounded(
 
 def _hot(rights: RightsRig) -> HotGuard:
     handlers: Any = rights.rig.dispatcher._handlers
-    hot = handlers[1].handle.__self__
+    hot = handlers[1]._row.handle.__self__
     assert isinstance(hot, HotGuard)
     return hot
 

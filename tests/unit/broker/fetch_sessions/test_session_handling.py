@@ -1,0 +1,165 @@
+"""Sessions are found, refused, and used by one fetch of a connection after the other."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.fetch_sessions import session_cache
+from protocol.errors import ErrorCode
+from tests.support import failures
+from tests.support.broker_rig import Rig, batch
+from tests.support.fake_connection import FakeConnection
+from tests.support.rig_client import create, produce
+from tests.support.rights_cases import READ, TOPIC, grant
+from tests.support.rights_rig import ALICE, RightsRig
+from tests.support.session_client import SessionClient, dispatch
+
+LONG_MS = 60_000
+
+
+async def begun(rig: Rig, count: int = 2, version: int = 12) -> SessionClient:
+    topic_id = await create(rig, count=count)
+    client = SessionClient(rig, version, t=topic_id)
+    await client.begin(*(("t", number, 0) for number in range(count)))
+    return client
+
+
+async def until(connection: FakeConnection, count: int) -> list[Any]:
+    async with asyncio.timeout(10):
+        while len(connection.sent) < count:
+            await asyncio.sleep(0.001)
+    return [buffers[0][1] for buffers in connection.sent]
+
+
+async def test_a_replica_gets_no_session(rig: Rig) -> None:
+    client = await begun(rig)
+    answer = await client.fetch(("t", 0, 0), replica_id=3)
+    assert answer.session_id == client.session_id  # it is not a follower's: Kafka does not look
+    client.epoch = 0
+    answer = await client.fetch(("t", 0, 0), replica_id=3)
+    assert answer.session_id == 0
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "code"),
+    [
+        (12, 2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (12, -2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (13, 1, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+        (13, 2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ],
+)
+async def test_a_refused_fetch_changes_nothing(
+    rig: Rig, version: int, epoch: int, code: ErrorCode
+) -> None:
+    client = await begun(rig)
+    client.epoch, client.version = epoch, version
+    answer = await client.fetch(("t", 1, 7), forget=(("t", 0),))
+    assert (answer.error_code, answer.session_id, answer.responses) == (code, 0, [])
+    client.epoch, client.version = 1, 12
+    assert await client.more() == {}
+
+
+async def test_fetches_of_one_connection_go_one_after_the_other(rig: Rig) -> None:
+    """As in Kafka, which handles one request of a connection at a time."""
+    client = await begun(rig)
+    connection = FakeConnection()
+    requests = [client.request(max_wait_ms=LONG_MS) for _ in range(3)]
+    requests[2].session_epoch = 77
+    for body in requests:
+        dispatch(rig, client, connection, body)
+    await asyncio.sleep(0.01)
+    assert connection.sent == []
+    await produce(rig, batch(b"a"), partition=1)
+    first, second, third = await until(connection, 3)
+    assert list(client.told(first)) == list(client.told(second)) == [("t", 1)]
+    assert third.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+async def test_a_session_that_would_be_too_large_ends(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_cache, "PARTITIONS_OF_ONE_MAX", 3)
+    client = await begun(rig, 3)
+    assert await client.more(("t", 0, 0)) == {}
+    answer = await client.fetch(("t", 7, 0))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rig.services.metrics.fetch_session_partitions_now == 0
+    await client.begin(*(("t", number, 0) for number in range(4)))
+    assert client.session_id == 0
+
+
+async def test_a_failing_handler_lets_the_next_fetch_begin(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await begun(rig)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("as the test wants")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("broker.handlers.fetch.FetchReading", fail)
+        answer = await client.fetch()
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(failures.take()) == 1
+    assert client.session.running is None
+    assert await client.more() == {}
+
+
+# -- rights ----------------------------------------------------------------------------------------
+
+
+async def rightful(rights: RightsRig, version: int) -> SessionClient:
+    rights.allow(grant(TOPIC, READ))
+    other = await create(rights.rig, "u")
+    client = SessionClient(rights.rig, version, t=rights.topic_id, u=other)
+    await client.begin(("t", 0, 0), ("u", 0, 0), principal=ALICE)
+    assert await client.more(principal=ALICE) == {}
+    return client
+
+
+def codes(answer: dict[Any, Any]) -> dict[str, int]:
+    return {place[0]: one.error_code for place, one in answer.items()}
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_right_that_is_taken_away_and_given_again(rights: RightsRig, version: int) -> None:
+    client = await rightful(rights, version)
+    rights.allow(grant(TOPIC, READ, "u"))
+    for _ in range(2):
+        assert codes(await client.more(principal=ALICE)) == {"t": 29}
+    await produce(rights.rig, batch(b"a"))
+    await produce(rights.rig, batch(b"a"), topic="u")
+    told = await client.more(principal=ALICE)
+    assert codes(told) == {"t": 29, "u": 0}
+    assert not told["t", 0].records
+    rights.allow(grant(TOPIC, READ))
+    told = await client.more(("u", 0, 1), principal=ALICE)
+    assert codes(told) == {"t": 0}
+    assert told["t", 0].records
+
+
+async def test_a_right_that_goes_while_the_fetch_waits(rights: RightsRig) -> None:
+    """The partition sleeps, so it is not among those that rights were asked for."""
+    client = await rightful(rights, 12)
+    connection = FakeConnection()
+    connection.info.principal = ALICE
+    dispatch(rights.rig, client, connection, client.request(max_wait_ms=LONG_MS))
+    await asyncio.sleep(0)
+    rights.allow(grant(TOPIC, READ, "u"))
+    await produce(rights.rig, batch(b"a"))
+    (answer,) = await until(connection, 1)
+    told = client.told(answer)
+    assert codes(told) == {"t": 29}
+    assert not told["t", 0].records
+    assert codes(await client.more(principal=ALICE)) == {"t": 29}
+
+
+async def test_another_user_of_the_session_needs_the_rights(rights: RightsRig) -> None:
+    client = await rightful(rights, 12)
+    await produce(rights.rig, batch(b"a"))
+    told = await client.more(principal="User:bob")
+    assert codes(told) == {"t": 29, "u": 29}
+    assert codes(await client.more(principal=ALICE)) == {"t": 0, "u": 0}
