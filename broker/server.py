@@ -23,7 +23,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sys
+from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -32,28 +35,42 @@ from broker.data_directory import open_directory
 from broker.lifecycle import process, stop_signals
 from broker.lifecycle.environment import Environment, system_environment
 from broker.lifecycle.listening import say_that_it_listens
+from broker.lifecycle.reloading import Reloading
 from broker.lifecycle.serving import Serving
 from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
-from broker.runtime import log_lines
+from broker.runtime import log_lines, owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.log_tail import LogTail
+from broker.runtime.owners import Owner
 from broker.security.oauth.key_set import KeySetError
 from broker.security.tls.tls_errors import TlsError
+from config.broker import BrokerConfig
 from config.listeners import Listener
 from config.load import Loaded
 from config.sources import Source
 from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from broker.runtime.line_file import LineFile
 
 logger = logging.getLogger("barnabas.server")
 
 HTTP_BACKLOG = 64
 
 
-def run(loaded: Loaded) -> int:
-    """Run a broker until it is told to stop; return the exit code."""
+def run(loaded: Loaded, read: Callable[[], Loaded] | None = None) -> int:
+    """Run a broker until it is told to stop; return the exit code.
+
+    `read` reads the configuration again, for a SIGHUP.
+    """
     config = loaded.config
-    log_lines.configure(config.barnabas_log_format, config.barnabas_log_level)
+    try:
+        lines = _lines(config)
+    except OSError as error:
+        print(f"barnabas cannot start: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return EXIT_FAILED
+    log_lines.configure(config.barnabas_log_format, config.barnabas_log_level, lines)
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     if loaded.without_effect:
@@ -64,7 +81,7 @@ def run(loaded: Loaded) -> int:
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(loaded))
+            return runner.run(_run(loaded, Reloading(read or (lambda: loaded), lines)))
     except (StorageError, OSError, TlsError, KeySetError) as error:
         logger.error("cannot start or continue: %s", error)
         return EXIT_FAILED
@@ -72,8 +89,17 @@ def run(loaded: Loaded) -> int:
         return EXIT_FORCED
 
 
-async def _run(loaded: Loaded) -> int:
-    code = await Broker(loaded, system_environment()).run()
+def _lines(config: BrokerConfig) -> LineFile | None:
+    """Open the log file, if the configuration names one. Raises OSError."""
+    if not config.barnabas_log_file:
+        return None
+    from broker.runtime.line_file import LineFile
+
+    return LineFile(config.barnabas_log_file, config.data_directory)
+
+
+async def _run(loaded: Loaded, reloading: Reloading) -> int:
+    code = await Broker(loaded, system_environment(), reloading).run()
     stop_signals.ignore()
     return code
 
@@ -81,11 +107,15 @@ async def _run(loaded: Loaded) -> int:
 class Broker:
     """The parts of a running broker, in the order in which they start and stop."""
 
-    def __init__(self, loaded: Loaded, environment: Environment) -> None:
+    def __init__(
+        self, loaded: Loaded, environment: Environment, reloading: Reloading | None = None
+    ) -> None:
+        """Without `reloading`, SIGHUP has no effect."""
         self._loaded = loaded
         self._config = loaded.config
         self._environment = environment
         self._clock = environment.clock
+        self._reloading = reloading
         self._signals = StopSignals()
         self._sockets: list[socket.socket] = []
         self._http: socket.socket | None = None
@@ -123,8 +153,6 @@ class Broker:
         )
         self._environment.keep_from_collector()
         self._say_that_it_listens()
-        if self._assembly.services.tls is not None:
-            stop_signals.on_hangup(self._assembly.services.tls.ask_for_reload)
         # Testcontainers waits for these lines of Kafka's.
         services = self._assembly.services
         logger.info(
@@ -132,10 +160,13 @@ class Broker:
             services.node_id,
         )
         logger.info(
-            "[KafkaServer id=%d] started: Kafka Server started, %d partitions, %d ms after start",
-            services.node_id,
-            len(services.partitions),
-            (self._clock.monotonic_ns() - started_ns) // 1_000_000,
+            "[KafkaServer id=%(node_id)d] started: Kafka Server started, %(partitions)d partitions,"
+            " %(ms)d ms after start",
+            {
+                "node_id": services.node_id,
+                "partitions": len(services.partitions),
+                "ms": (self._clock.monotonic_ns() - started_ns) // 1_000_000,
+            },
         )
 
     async def _assemble(self) -> Assembly:
@@ -212,7 +243,16 @@ class Broker:
 
     async def serve(self) -> bool:
         """Wait for a signal; return True if a task that must not end has ended instead."""
-        return await self._serving.until(self._signals.stop)
+        reload = None
+        if self._reloading is not None:
+            run = partial(self._reloading.run, self._assembly.services, self._signals.reload)
+            reload = owners.spawn(Owner.RELOAD, owners.keep_running(Owner.RELOAD, run))
+        try:
+            return await self._serving.until(self._signals.stop)
+        finally:
+            if reload is not None:
+                reload.cancel()
+                await asyncio.wait([reload])
 
     async def shutdown(self) -> int:
         """Stop in order; return the exit code."""

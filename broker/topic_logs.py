@@ -169,11 +169,14 @@ class TopicLogs:
     def _publish(self, log: Log) -> None:
         if self._partitions.is_offline(log.topic, log.partition):
             logger.warning(
-                "%s-%d was offline and is open now: offsets %d to %d",
-                log.topic,
-                log.partition,
-                log.start_offset,
-                log.end_offset,
+                "%(topic)s-%(partition)d was offline and is open now: offsets %(start_offset)d to"
+                " %(end_offset)d",
+                {
+                    "topic": log.topic,
+                    "partition": log.partition,
+                    "start_offset": log.start_offset,
+                    "end_offset": log.end_offset,
+                },
             )
         self._partitions.add(log)
 

@@ -93,19 +93,24 @@ def serve(
     Configuration comes from the file, then environment variables (BARNABAS_NUM_PARTITIONS, or
     KAFKA_NUM_PARTITIONS as in the apache/kafka image), then --set; each overrides the one before.
     """
+    import functools
+
     from config.load import load
 
     if read_only:
         assignments = (*assignments, "barnabas.read.only=true")
+    read = functools.partial(
+        load, file=file, environment=os.environ, set_values=assignments, data_dir=data_dir
+    )
     try:
-        loaded = load(file=file, environment=os.environ, set_values=assignments, data_dir=data_dir)
+        loaded = read()
     except ConfigError as error:
         _say(f"barnabas cannot start: {error}")
         sys.exit(REFUSED)
     gc.disable()  # until it serves: what a start allocates is kept
     from broker.server import run
 
-    sys.exit(run(loaded))
+    sys.exit(run(loaded, read))
 
 
 def _say(sentence: str) -> None:

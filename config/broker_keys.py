@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from config.checks import at_least, not_empty, one_of, some_of
+from config.checks import at_least, not_empty, some_of
 from config.keys import (
     DAY_MS,
     INT_MAX,
@@ -469,13 +469,6 @@ class BrokerKeys:
         check=at_least(0),
         doc="How long a stop waits for requests in flight.",
     )
-    barnabas_log_format: str = key(
-        "barnabas.log.format",
-        "text",
-        Kind.STRING,
-        check=one_of("text", "json"),
-        doc="The format of the broker's own log lines.",
-    )
     barnabas_slow_step_ms: int = key(
         "barnabas.slow.step.ms",
         0,
@@ -487,11 +480,4 @@ class BrokerKeys:
             " serves no client meanwhile. 0 does not watch. 20 shows every step that is too"
             " long."
         ),
-    )
-    barnabas_log_level: str = key(
-        "barnabas.log.level",
-        "INFO",
-        Kind.STRING,
-        check=one_of("DEBUG", "INFO", "WARNING", "ERROR"),
-        doc="The lowest level of the broker's own log lines.",
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,35 @@ class Loaded:
             dynamic[name] = Setting(name, text, Origin(Source.DYNAMIC, "dynamic"))
         config = _build({**self.static, **dynamic})
         return dataclasses.replace(self, config=config, dynamic=dynamic)
+
+    def changed(self, other: Loaded) -> tuple[list[str], list[str]]:
+        """Return the static settings that differ in `other`: those that can change now, and others.
+
+        Names that this broker does not know, or that have no effect, are in neither.
+        """
+        now: list[str] = []
+        later: list[str] = []
+        for name in sorted({*self.static, *other.static}):
+            before, after = self.static.get(name), other.static.get(name)
+            update = _update_mode(name)
+            if update is None or (before and before.text) == (after and after.text):
+                continue
+            (later if update is Update.READ_ONLY else now).append(name)
+        return now, later
+
+    def with_static(self, other: Loaded, names: Iterable[str]) -> Loaded:
+        """Return the configuration with those static settings of `other`. Raises ConfigError."""
+        changed = set(names)
+        static = {
+            name: other.static[name]
+            if name in other.static and other.static[name].text == setting.text
+            else setting  # or only its line in the file is another
+            for name, setting in self.static.items()
+            if name not in changed
+        }
+        static |= {name: other.static[name] for name in changed if name in other.static}
+        config = _build({**static, **self.dynamic})
+        return dataclasses.replace(self, static=static, config=config)
 
     def with_usable_dynamic(self, values: Mapping[str, str]) -> tuple[Loaded, list[str]]:
         """Return the configuration with those of `values` that can be used, and why others cannot.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from config.checks import at_least
-from config.http_keys import HttpKeys
 from config.keys import INT_MAX, Importance, Update, key
+from config.log_line_keys import LogLineKeys
 from config.values import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class QuotaKeys(HttpKeys):
+class QuotaKeys(LogLineKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.

@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from broker.configs.certificate_change import CertificateChange, Certificates
 from broker.configs.changes import (
@@ -68,6 +69,13 @@ RESOURCE_NAMES = {
 Listener = Callable[[BrokerConfig], None]
 
 
+class StaticChange(NamedTuple):
+    """The names of static settings that were changed, and of those that wait for a restart."""
+
+    now: list[str]
+    at_restart: list[str]
+
+
 class BrokerSettings:
     """The broker's current configuration: its static settings under the recorded configs."""
 
@@ -103,6 +111,14 @@ class BrokerSettings:
         self._controller.topic_configs.defaults = self.loaded.config.topic_defaults
         for listener in self._listeners:
             listener(self.loaded.config)
+
+    def replace_static(self, loaded: Loaded) -> None:
+        """Use other static settings, under the recorded configs. Raises ConfigError."""
+        layers = self.layers
+        loaded.with_usable_dynamic({**layers.cluster, **layers.own})  # may refuse it
+        self.loaded = loaded
+        self._static = _static_texts(loaded, self._node_id)
+        self.refresh()
 
 
 class Configs:
@@ -179,6 +195,31 @@ class Configs:
             return await self._alter(resources, validate_only=validate_only)
         async with self._changing:  # a listener's TLS is made of its other keys, too
             return await self._alter(resources, validate_only=validate_only)
+
+    async def use_static(self, other: Loaded) -> StaticChange:
+        """Use what `other` sets that can change now; return the names, and those that cannot.
+
+        Raises ConfigError, TlsError; nothing is changed then.
+        """
+        async with self._changing:  # certificates are prepared from keys that nothing changes
+            loaded = self.settings.loaded
+            change = StaticChange(*loaded.changed(other))
+            if not change.now:
+                return change
+            wanted = loaded.with_static(other, change.now)
+            tls, before = wanted.config.tls, loaded.config.tls
+            listeners = [name for name in tls if tls[name] != before.get(name)]
+            prepared = None
+            if listeners and self.certificates is not None:
+                prepared = await self.certificates.prepare(tls, listeners)
+                # A change whose client has left takes effect without the lock.
+                wanted = self.settings.loaded.with_static(other, change.now)
+            self.settings.replace_static(wanted)
+            if prepared is not None and self.certificates is not None:
+                self.certificates.use(prepared)
+            for topic in self._image.topics.values():
+                self._apply_topic(topic)
+            return change
 
     async def _alter(
         self, resources: Sequence[Resource], *, validate_only: bool

@@ -64,10 +64,12 @@ async def load_shards(
                 loaded(shard)
     if found_count:
         logger.info(
-            "loaded %d groups from %d records in %d ms",
-            sum(len(shard.registry.groups) for shard in shards if shard.is_served),
-            found_count,
-            (host.clock.monotonic_ns() - started_ns) // MS_NS,
+            "loaded %(groups)d groups from %(records)d records in %(ms)d ms",
+            {
+                "groups": sum(len(shard.registry.groups) for shard in shards if shard.is_served),
+                "records": found_count,
+                "ms": (host.clock.monotonic_ns() - started_ns) // MS_NS,
+            },
         )
 
 

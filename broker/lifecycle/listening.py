@@ -23,9 +23,12 @@ def say_that_it_listens(config: BrokerConfig, bound: Iterable[tuple[Listener, in
     for listener, port in bound:
         described = "; ".join(_described(config, listener))
         logger.info(
-            "listening on %s%s",
-            listener._replace(port=port),
-            f" ({described})" if described else "",
+            "listening on %(listener)s%(details)s",
+            {
+                "listener": listener._replace(port=port),
+                "details": f" ({described})" if described else "",
+                "port": port,
+            },
         )
     for warning in warnings_of(config):
         logger.warning("%s", warning)

@@ -1,4 +1,4 @@
-"""The meaning of each SIGTERM or SIGINT: stop, stop faster, exit now.
+"""The meaning of each signal: SIGTERM or SIGINT stop, stop faster, exit now; SIGHUP reloads.
 
 first     stop in order
 second    stop waiting for requests in progress; wait only for the disk. The stop stays clean,
@@ -6,15 +6,16 @@ since supervisors and terminals often send two signals
 third     exit without a clean shutdown
 others    no effect
 
-If a listener has TLS, SIGHUP reloads the certificates. Otherwise it ends the process, as usual.
+SIGHUP sets `reload`, also before the broker serves. If the terminal that started the broker is
+gone, SIGHUP is a SIGTERM: otherwise a broker in the foreground would outlive its window.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
-from collections.abc import Callable
 
 logger = logging.getLogger("barnabas.server")
 
@@ -22,20 +23,33 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """The signals received so far, as three events that are set one after the other."""
+    """The signals received so far: three events that are set one after the other, and `reload`."""
 
-    __slots__ = ("force", "hurry", "stop")
+    __slots__ = ("_had_terminal", "force", "hurry", "reload", "stop")
 
     def __init__(self) -> None:
         self.stop = asyncio.Event()
         self.hurry = asyncio.Event()
         self.force = asyncio.Event()
+        self.reload = asyncio.Event()
+        self._had_terminal = False
 
     def listen(self) -> None:
         """Handle the process's signals from now on."""
         loop = asyncio.get_running_loop()
         for number in STOPPING:
             loop.add_signal_handler(number, self.received, number)
+        # Under nohup, which ignores SIGHUP, a broker outlives its window.
+        is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        self._had_terminal = has_terminal() and not is_ignored
+        loop.add_signal_handler(signal.SIGHUP, self.hung_up)
+
+    def hung_up(self) -> None:
+        """Handle one SIGHUP."""
+        if self._had_terminal and not has_terminal():
+            self.received(signal.SIGHUP)
+        else:
+            self.reload.set()
 
     def received(self, number: int) -> None:
         """Handle one signal."""
@@ -55,9 +69,13 @@ class StopSignals:
             self.force.set()
 
 
-def on_hangup(call: Callable[[], None]) -> None:
-    """Call on each SIGHUP from now on."""
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, call)
+def has_terminal() -> bool:
+    """Whether this process has a terminal that is still open."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 def ignore() -> None:

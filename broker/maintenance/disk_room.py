@@ -72,25 +72,30 @@ class DiskRoom:
             self._full_since_ns = self._clock.monotonic_ns()
             self._metrics.disk_full_now = 1
             logger.error(
-                "the disk of %s is full, %s: %s. Producers get KAFKA_STORAGE_ERROR and retry; "
-                "reads, retention and deletion continue. Free some space, shorten the retention "
-                "of a topic, or delete a topic; writes then resume by themselves.",
-                self._directory,
-                self._free_text(),
-                self._room.last_refusal,
+                "the disk of %(directory)s is full, %(free)s: %(refusal)s. Producers get"
+                " KAFKA_STORAGE_ERROR and retry; reads, retention and deletion continue. Free some"
+                " space, shorten the retention of a topic, or delete a topic; writes then resume by"
+                " themselves.",
+                {
+                    "directory": self._directory,
+                    "free": self._free_text(),
+                    "refusal": self._room.last_refusal,
+                },
             )
             return True
         if self.is_full and not refused and self._has_room():
             seconds = (self._clock.monotonic_ns() - self._full_since_ns) // SECOND_NS
             self._full_since_ns = self._metrics.disk_full_now = 0
             logger.warning(
-                "the disk of %s has room again, %s: it was full for %d s, and %d writes were "
-                "refused, the largest of %d bytes.",
-                self._directory,
-                self._free_text(),
-                seconds,
-                self._room.refusals - self._refusals_before,
-                self._room.wanted_bytes,
+                "the disk of %(directory)s has room again, %(free)s: it was full for %(seconds)d s,"
+                " and %(writes)d writes were refused, the largest of %(largest_bytes)d bytes.",
+                {
+                    "directory": self._directory,
+                    "free": self._free_text(),
+                    "seconds": seconds,
+                    "writes": self._room.refusals - self._refusals_before,
+                    "largest_bytes": self._room.wanted_bytes,
+                },
             )
             self._room.wanted_bytes = 0
         return False

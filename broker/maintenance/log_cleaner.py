@@ -217,19 +217,23 @@ class LogCleaner:
 def _report(log: Log, result: PassResult, seconds: float) -> None:
     counts = result.counts
     logger.info(
-        "compacted %s-%d (dirty section [%d, %d)): %.1f MiB in %d segments to %.1f MiB in %d, "
-        "%d of %d records kept, %d keys in a map of %.1f MiB, %.1f s",
-        log.topic,
-        log.partition,
-        result.start_offset,
-        result.end_offset,
-        counts.bytes_read / MIB,
-        result.segments_before,
-        counts.bytes_written / MIB,
-        result.segments_after,
-        counts.records_kept,
-        counts.records_read,
-        result.keys,
-        result.map_bytes / MIB,
-        seconds,
+        "compacted %(topic)s-%(partition)d (dirty section [%(start_offset)d, %(end_offset)d)): "
+        "%(mib_before).1f MiB in %(segments_before)d segments to %(mib_after).1f MiB in "
+        "%(segments_after)d, %(records_kept)d of %(records_read)d records kept, %(keys)d keys in a "
+        "map of %(map_mib).1f MiB, %(seconds).1f s",
+        {
+            "topic": log.topic,
+            "partition": log.partition,
+            "start_offset": result.start_offset,
+            "end_offset": result.end_offset,
+            "mib_before": counts.bytes_read / MIB,
+            "segments_before": result.segments_before,
+            "mib_after": counts.bytes_written / MIB,
+            "segments_after": result.segments_after,
+            "records_kept": counts.records_kept,
+            "records_read": counts.records_read,
+            "keys": result.keys,
+            "map_mib": result.map_bytes / MIB,
+            "seconds": seconds,
+        },
     )

@@ -1,6 +1,12 @@
 """How the broker writes its log: one line per event, as text for people or JSON for programs.
 
-Lines go to standard error, where a container's or a service manager's log collector reads them.
+Lines go to standard error, where a container's or a service manager's log collector reads them, or
+to `barnabas.log.file` (`broker.runtime.line_file`).
+
+A line whose arguments are a mapping (`"%(topic)s …", {"topic": …}`) has these as its `fields` in
+JSON, so that programs need not parse the message. `template` is the message before the arguments
+are filled in: lines of one kind have the same.
+
 Lines that a client can cause at will go through a `RateLimiter`.
 
 Lines quote what clients have sent: ids, names, hosts, values, and exceptions that repeat them. No
@@ -13,7 +19,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -77,15 +85,18 @@ class _TextFormatter(logging.Formatter):
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message and, for errors, the trace."""
+    """One JSON object per line: when, how bad, from where, what, and its fields or its trace."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {
+        line: dict[str, object] = {
             "time": _local_time(record, "T"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            "template": str(record.msg),
         }
+        if isinstance(record.args, Mapping) and record.args:
+            line["fields"] = {str(name): _plain(value) for name, value in record.args.items()}
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         # JSON does not escape some characters that end a line or reverse text in some viewers.
@@ -95,9 +106,21 @@ class _JsonFormatter(logging.Formatter):
         )
 
 
-def configure(line_format: str, level: str = "INFO") -> None:
-    """Write the project's log lines to standard error, as `text` or `json`."""
-    handler = logging.StreamHandler(sys.stderr)
+def _plain(value: object) -> object:
+    """Return a value as JSON has it: what is no number and no flag becomes its text."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)
+
+
+def configure(
+    line_format: str, level: str = "INFO", handler: logging.Handler | None = None
+) -> None:
+    """Write the project's log lines as `text` or `json`, to standard error if not to `handler`."""
+    if handler is None:
+        handler = logging.StreamHandler(sys.stderr)
     if line_format == "json":
         handler.setFormatter(_JsonFormatter())
     else:
@@ -106,3 +129,8 @@ def configure(line_format: str, level: str = "INFO") -> None:
     root.handlers[:] = [handler]
     root.setLevel(level)
     root.propagate = False
+
+
+def set_level(level: str) -> None:
+    """Write lines of this level and above from now on."""
+    logging.getLogger("barnabas").setLevel(level)

@@ -260,3 +260,31 @@ def test_a_recorded_wish_for_certificates_that_cannot_be_met_is_an_error() -> No
     del (values := dict(RECORDED))["listener.name.ssl.ssl.truststore.location"]
     with pytest.raises(ConfigError, match=r"client\.auth was set while .* nothing is trusted"):
         load(set_values=TLS).with_usable_dynamic(values)
+
+
+def test_what_a_file_changes_is_told_apart_by_when_it_takes_effect(write) -> None:
+    before = load(file=write("message.max.bytes=1\nnum.io.threads=8\nx.y=1\nlog.retention.ms=5\n"))
+    other = load(file=write("\nmessage.max.bytes=4\nnum.io.threads=9\nx.y=2\n"))
+    assert before.changed(other) == (["log.retention.ms", "message.max.bytes"], ["num.io.threads"])
+    after = before.with_static(other, before.changed(other)[0])
+    assert (after.config.topic_defaults.max_message_bytes, after.config.num_io_threads) == (4, 8)
+    assert after.config.topic_defaults.retention_ms == load().config.topic_defaults.retention_ms
+    assert after.changed(other) == ([], ["num.io.threads"])
+    assert str(after.static["message.max.bytes"].origin).endswith(":2")
+
+
+def test_a_file_read_again_leaves_values_set_at_run_time(write) -> None:
+    before = load(file=write("message.max.bytes=1\n")).with_dynamic({"message.max.bytes": "7"})
+    other = load(file=write("message.max.bytes=4\n"))
+    after = before.with_static(other, ["message.max.bytes"])
+    assert after.config.topic_defaults.max_message_bytes == 7
+    assert after.with_dynamic({}).config.topic_defaults.max_message_bytes == 4
+
+
+def test_changes_that_do_not_fit_what_stays_are_refused(write) -> None:
+    before = load(file=write(""))
+    other = load(
+        file=write("max.connections.per.ip=0\nmax.connections.per.ip.overrides=127.0.0.1:3\n")
+    )
+    with pytest.raises(ConfigError, match="no client could connect"):
+        before.with_static(other, ["max.connections.per.ip"])

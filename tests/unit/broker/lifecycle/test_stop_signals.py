@@ -9,6 +9,8 @@ import pytest
 from broker.lifecycle import stop_signals
 from broker.lifecycle.stop_signals import StopSignals
 
+HANDLED = (*stop_signals.STOPPING, signal.SIGHUP)
+
 
 def asked(signals: StopSignals) -> list[bool]:
     return [event.is_set() for event in (signals.stop, signals.hurry, signals.force)]
@@ -28,7 +30,7 @@ async def test_three_signals_stop_hurry_and_force(caplog: pytest.LogCaptureFixtu
 
 
 async def test_both_signals_of_the_process_are_handled_until_they_are_ignored() -> None:
-    before = {number: signal.getsignal(number) for number in stop_signals.STOPPING}
+    before = {number: signal.getsignal(number) for number in HANDLED}
     signals = StopSignals()
     signals.listen()
     try:
@@ -41,5 +43,28 @@ async def test_both_signals_of_the_process_are_handled_until_they_are_ignored() 
         await asyncio.sleep(0.01)
         assert not signals.force.is_set()
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("at_start", "now", "is_stopped"),
+    [(False, False, False), (True, True, False), (True, False, True)],
+)
+async def test_a_hangup_reloads_unless_the_terminal_is_gone(
+    monkeypatch: pytest.MonkeyPatch, at_start: bool, now: bool, is_stopped: bool
+) -> None:
+    before = {number: signal.getsignal(number) for number in HANDLED}
+    monkeypatch.setattr(stop_signals, "has_terminal", lambda: at_start)
+    signals = StopSignals()
+    signals.listen()
+    try:
+        monkeypatch.setattr(stop_signals, "has_terminal", lambda: now)
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(5):
+            await (signals.stop if is_stopped else signals.reload).wait()
+        assert (signals.stop.is_set(), signals.reload.is_set()) == (is_stopped, not is_stopped)
+    finally:
+        stop_signals.ignore()
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -103,3 +104,25 @@ def test_client_input_cannot_end_a_log_line_or_control_the_terminal(
         assert "id\\n2026-01-01 00:00:00.000 ERROR   forged\\r\\x1b[2J\\u2028\\u202e\\x85" in first
         assert trace[0] == "    Traceback (most recent call last):"
         assert "forged" in trace[-1]
+
+
+@pytest.mark.usefixtures("_restored_logger")
+def test_named_arguments_are_fields_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    log_lines.configure("json")
+    path = Path("/data/t-0")
+    fields = {"topic": "t", "count": 3, "rate": 1.5, "ratio": float("nan"), "path": path}
+    logging.getLogger("barnabas.f").info("%(topic)s has %(count)d", fields)
+    logging.getLogger("barnabas.f").info("%s has %d", "t", 3)
+    named, positional = map(json.loads, capsys.readouterr().err.splitlines())
+    assert named["message"] == positional["message"] == "t has 3"
+    assert named["template"] == "%(topic)s has %(count)d"
+    assert named["fields"] == {**fields, "ratio": "nan", "path": "/data/t-0"}
+    assert "fields" not in positional
+
+
+@pytest.mark.usefixtures("_restored_logger")
+def test_the_level_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    log_lines.configure("text")
+    log_lines.set_level("DEBUG")
+    logging.getLogger("barnabas.l").debug("now seen")
+    assert "now seen" in capsys.readouterr().err
