@@ -68,7 +68,7 @@ def run(loaded: Loaded, read: Callable[[], Loaded] | None = None) -> int:
     try:
         lines = _lines(config)
     except OSError as error:
-        print(f"barnabas cannot start: {error.strerror}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"barnabas cannot start: {error.strerror}\n")
         return EXIT_FAILED
     log_lines.configure(config.barnabas_log_format, config.barnabas_log_level, lines)
     for warning in loaded.warnings:

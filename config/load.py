@@ -113,7 +113,7 @@ class Loaded:
             for name, setting in self.static.items()
             if name not in changed
         }
-        static |= {name: other.static[name] for name in changed if name in other.static}
+        static |= {name: other.static[name] for name in sorted(changed) if name in other.static}
         config = _build({**static, **self.dynamic})
         return dataclasses.replace(self, static=static, config=config)
 
