@@ -4,7 +4,7 @@
     topics, groups, transactions,   talk to a running broker (client/commands/, client/kafka/)
     config, acls, quotas, health
     produce, consume                send and read records (client/commands/, client/msgpack/)
-    dump, verify                    read a data directory (client/commands/, client/files/)
+    dump, verify, backup, restore   read a data directory (client/commands/, client/files/)
 
 This is the top layer: it may import everything, and nothing imports it. It imports late, so that a
 start does not pay for what it does not use: the broker when it serves, a command's module when the
@@ -26,6 +26,7 @@ from config.errors import ConfigError
 REFUSED = 2
 COMMANDS = {
     "acls": "client.commands.acls:acls",
+    "backup": "client.commands.backup:backup",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
     "dump": "client.commands.dump:dump",
@@ -33,6 +34,7 @@ COMMANDS = {
     "health": "client.commands.health:health",
     "produce": "client.commands.produce:produce",
     "quotas": "client.commands.quotas:quotas",
+    "restore": "client.commands.backup:restore",
     "topics": "client.commands.topics:topics",
     "transactions": "client.commands.transactions:transactions",
     "users": "client.commands.users:users",

@@ -117,7 +117,13 @@ def connect(bootstrap: str, timeout_s: float) -> Connection:
 
 
 def fail(*sentences: str) -> NoReturn:
-    """Print what was not done and why, one line each, and exit with code 1."""
+    """Print what was not done and why, one line each, and exit with code 1.
+
+    With --json, standard output gets an object with `error`, so that programs need not read both.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        show_json({"error": " ".join(sentences)})
     for sentence in sentences:
         click.secho(sentence, fg="red", err=True)
     sys.exit(FAILED)

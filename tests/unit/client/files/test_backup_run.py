@@ -1,0 +1,234 @@
+"""Backups and restores of a stopped directory: what is shared, what is refused, what is left."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from client.files import backup_copy, backup_run
+from client.files.backup_cut import NotBackedUp
+from client.files.backup_run import back_up, restore
+from tests.support import data_directory
+
+HOUR_NS = 3_600_000_000_000
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_directory.make(tmp_path_factory.mktemp("original") / "data")
+
+
+@pytest.fixture
+def data(original: Path, tmp_path: Path) -> Path:
+    made = Path(shutil.copytree(original, tmp_path / "data"))
+    for path in made.rglob("*"):
+        os.utime(path, ns=(HOUR_NS, HOUR_NS))
+    return made
+
+
+def tree(path: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Return all that is in a directory: inode, time and content of each file."""
+    return {
+        str(one.relative_to(path)): (
+            one.lstat().st_ino,
+            one.lstat().st_mtime_ns if one.is_file() else 0,
+            one.read_bytes() if one.is_file() else b"",
+        )
+        for one in sorted(path.rglob("*"))
+    }
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {
+        str(one.relative_to(path)): one.read_bytes()
+        for one in sorted(path.rglob("*"))
+        if one.is_file() and one.name != ".lock"
+    }
+
+
+def test_a_backup_and_its_restore_are_what_was_stopped(data: Path, tmp_path: Path) -> None:
+    done = back_up(str(data), str(tmp_path / "backups"))
+    assert contents(Path(done.path)) == contents(data)
+    assert done.report is not None
+    restore(str(tmp_path / "backups"), str(tmp_path / "new" / "data"))
+    assert contents(tmp_path / "new" / "data") == contents(data)
+
+
+def test_the_next_backup_links_what_did_not_change(data: Path, tmp_path: Path) -> None:
+    first = Path(back_up(str(data), str(tmp_path / "b")).path)
+    log = next(data.glob("t-0/*.log"))
+    changed = log.read_bytes()[::-1]
+    before = contents(first)
+    log.write_bytes(changed)  # the same size, another time
+    second = back_up(str(data), str(tmp_path / "b"), check=False)
+    copied = Path(second.path) / log.relative_to(data)
+    assert copied.read_bytes() == changed
+    assert contents(first) == before
+    assert second.counts.linked_files > second.counts.copied_files
+    shutil.rmtree(first)
+    assert copied.read_bytes() == changed
+    assert contents(Path(second.path)) == contents(data)
+
+
+def test_a_restored_broker_writes_to_no_file_of_a_backup(data: Path, tmp_path: Path) -> None:
+    made = Path(back_up(str(data), str(tmp_path / "b")).path)
+    restore(str(made), str(tmp_path / "r"))
+    shared = {path.stat().st_ino for path in made.rglob("*")}
+    assert not shared & {path.stat().st_ino for path in (tmp_path / "r").rglob("*")}
+
+
+def test_a_file_written_at_the_time_of_a_backup_is_copied_again(data: Path, tmp_path: Path) -> None:
+    log = next(data.glob("t-0/*.log"))
+    os.utime(log)
+    back_up(str(data), str(tmp_path / "b"))
+    second = Path(back_up(str(data), str(tmp_path / "b")).path)
+    assert (second / log.relative_to(data)).stat().st_nlink == 1
+
+
+def test_a_topic_of_the_same_name_is_not_taken_for_the_old_one(data: Path, tmp_path: Path) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    metadata = data / "t-0" / "partition.metadata"
+    metadata.write_bytes(metadata.read_bytes()[:-4] + b"AAAA")
+    second = Path(back_up(str(data), str(tmp_path / "b"), check=False).path)
+    assert next(second.glob("t-0/*.log")).stat().st_nlink == 1
+
+
+def test_old_backups_are_removed(data: Path, tmp_path: Path) -> None:
+    paths = [Path(back_up(str(data), str(tmp_path / "b"), check=False).path) for _ in range(3)]
+    done = back_up(str(data), str(tmp_path / "b"), keep=2, check=False)
+    assert done.removed == (paths[0].name, paths[1].name)
+    assert [path.exists() for path in paths] == [False, False, True]
+
+
+Refusal = Callable[[Path, Path], tuple[str, str]]
+REFUSALS: dict[str, tuple[Refusal, str]] = {
+    "itself": (lambda data, _: (str(data), str(data)), "inside one another"),
+    "inside it": (lambda data, _: (str(data), str(data / "b")), "inside one another"),
+    "around it": (lambda data, _: (str(data), str(data.parent)), "inside one another"),
+    "by a link": (lambda data, tmp: (str(data), str(linked(tmp / "link", data))), "inside one"),
+    "no directory": (lambda data, tmp: (str(data), str(file(tmp / "file"))), "not a directory"),
+    "something else": (lambda data, tmp: (str(data), str(file(tmp / "x" / "y").parent)), "no back"),
+    "no data": (lambda _, tmp: (str(tmp / "nothing"), str(tmp / "b")), "no meta.properties"),
+}
+
+
+def linked(path: Path, to: Path) -> Path:
+    path.symlink_to(to)
+    return path
+
+
+def file(path: Path) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    return path
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_backup_that_must_not_be_is_refused(data: Path, tmp_path: Path, case: str) -> None:
+    make, reason = REFUSALS[case]
+    source, to = make(data, tmp_path)
+    before = tree(tmp_path)
+    with pytest.raises(NotBackedUp, match=reason):
+        back_up(source, to)
+    assert tree(tmp_path) == before
+
+
+def test_backups_of_another_directory_are_refused(data: Path, tmp_path: Path) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    meta = other / "meta.properties"
+    meta.write_text(meta.read_text().replace("cluster.id=", "cluster.id=other"))
+    before = tree(tmp_path / "b")
+    with pytest.raises(NotBackedUp, match="of another data directory"):
+        back_up(str(other), str(tmp_path / "b"))
+    assert tree(tmp_path / "b") == before
+
+
+def test_a_full_disk_leaves_the_backups_as_they_were(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    before = tree(tmp_path / "b")
+    os.utime(next(data.glob("t-0/*.log")))
+    copied = backup_copy._copied
+
+    def full(source: int, target: int, size: int) -> int:
+        copied(source, target, size // 2)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(backup_copy, "_copied", full)
+    with pytest.raises(OSError, match="No space left"):
+        back_up(str(data), str(tmp_path / "b"))
+    assert tree(tmp_path / "b") == before
+    with pytest.raises(OSError, match="No space left"):
+        back_up(str(data), str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(OSError, match="No space left"):
+        restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_copied(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    found = os.statvfs(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((*found[:3], 0, 0, *found[5:])))
+    monkeypatch.setattr(backup_copy, "copy_file", None)
+    monkeypatch.setattr(backup_run, "copy_file", None)
+    with pytest.raises(NotBackedUp, match="0 bytes free"):
+        back_up(str(data), str(tmp_path / "b"))
+    with pytest.raises(NotBackedUp, match="0 bytes free"):
+        restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_crash_in_the_middle_leaves_the_earlier_backups(data: Path, tmp_path: Path) -> None:
+    first = Path(back_up(str(data), str(tmp_path / "b")).path)
+    before = contents(first)
+    half = tmp_path / "b" / ".unfinished" / "t-0"
+    half.mkdir(parents=True)
+    (half / "00000000000000000000.log").write_bytes(b"half")
+    restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert contents(tmp_path / "r") == before
+    back_up(str(data), str(tmp_path / "b"))
+    assert not (tmp_path / "b" / ".unfinished").exists()
+    assert contents(first) == before
+
+
+def test_two_backups_at_a_time_are_refused(data: Path, tmp_path: Path) -> None:
+    from client.files.backup_place import BackupPlace
+
+    place = BackupPlace(str(tmp_path / "b"), str(data))
+    with place.held(), pytest.raises(NotBackedUp, match="another backup to"):
+        back_up(str(data), str(tmp_path / "b"))
+
+
+def test_a_damaged_directory_gives_no_backup(data: Path, tmp_path: Path) -> None:
+    log = next(data.glob("t-0/*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    with pytest.raises(NotBackedUp, match=r"not sound.*barnabas verify"):
+        back_up(str(data), str(tmp_path / "b"))
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("what", ["data", "a file", "inside"])
+def test_a_restore_onto_something_is_refused(data: Path, tmp_path: Path, what: str) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    to = {"data": data, "a file": file(tmp_path / "f"), "inside": tmp_path / "b" / "r"}[what]
+    before = tree(tmp_path)
+    with pytest.raises(NotBackedUp, match=r"not empty|inside"):
+        restore(str(tmp_path / "b"), str(to))
+    assert tree(tmp_path) == before
+
+
+def test_a_restore_of_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "missing"):
+        with pytest.raises(NotBackedUp, match="no backups"):
+            restore(str(path), str(tmp_path / "r"))
