@@ -6,7 +6,8 @@
     exchange.next(server's token)      the next token, or None: the login is over, and the server
                                        has proved that it knows the user (SCRAM)
 
-PLAIN shows the password to the server, SCRAM does not. `next` takes some milliseconds.
+PLAIN shows the password to the server, SCRAM does not. `next` takes some milliseconds. The token
+of OAUTHBEARER is in a file, which is read at each login: whatever renews the token replaces it.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ from protocol.scram import (
 )
 
 PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, *HASHES)
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, *HASHES, OAUTHBEARER)
 NONCE_BYTES: Final = 24
+_REFUSED: Final = b"\1"  # ends the exchange after the server's error (RFC 7628), which it repeats
 
 
 class LoginError(Exception):
-    """The server's tokens are not those of a server that knows the user."""
+    """There is no token to log in with, or the server's are not of one that knows the user."""
 
 
 class Exchange(Protocol):
@@ -54,14 +57,16 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in, and by which mechanism."""
+    """Who logs in, and by which mechanism; `username` is the token's file for OAUTHBEARER."""
 
     mechanism: str
     username: str
     password: str = field(repr=False)
 
     def begin(self) -> Exchange:
-        """Begin a login on a new connection."""
+        """Begin a login on a new connection. Raises LoginError."""
+        if self.mechanism == OAUTHBEARER:
+            return _Bearer(self)
         return _Plain(self) if self.mechanism == PLAIN else _Scram(self)
 
 
@@ -71,6 +76,20 @@ class _Plain:
 
     def next(self, _: bytes) -> bytes | None:
         return None
+
+
+class _Bearer:
+    def __init__(self, login: Login) -> None:
+        try:
+            with open(login.username, encoding="ascii") as file:
+                token = file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise LoginError(f"no token can be read from {login.username}: {reason}") from None
+        self.first = f"n,,\1auth=Bearer {token}\1\1".encode()
+
+    def next(self, token: bytes) -> bytes | None:
+        return _REFUSED if token else None
 
 
 class _Scram:

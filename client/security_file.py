@@ -10,6 +10,9 @@
     sasl.username=alice                     librdkafka's; or Kafka's sasl.jaas.config with
     sasl.password=…                         username="alice" password="…"
 
+    sasl.mechanism=OAUTHBEARER
+    sasl.oauthbearer.token.endpoint.url=file:///run/token   a file with a JSON Web Token
+
 All files are PEM. Without a trust store the system's certificates are trusted, as for Kafka's own
 clients. Keys for other purposes are ignored, since such files are shared with other programs.
 """
@@ -22,11 +25,13 @@ from typing import NamedTuple
 
 import click
 
-from client.logins import MECHANISMS, Login
+from client.logins import MECHANISMS, OAUTHBEARER, Login
 
 PLAIN_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PROTOCOLS = (*PLAIN_PROTOCOLS, "MSGPACK", "MSGPACK_SSL", "MSGPACK_SASL", "MSGPACK_SASL_SSL")
 DEFAULT_MECHANISM = "GSSAPI"  # Kafka's clients'
+ENDPOINT_KEY = "sasl.oauthbearer.token.endpoint.url"
+FILE_SCHEME = "file://"
 NEEDS = "sasl.username and sasl.password, or sasl.jaas.config with username and password"
 
 
@@ -66,6 +71,8 @@ def _login(values: Mapping[str, str], path: str) -> Login:
             f"{path}: sasl.mechanism={mechanism} is not known here; expected"
             f" {', '.join(MECHANISMS)}"
         )
+    if mechanism == OAUTHBEARER:
+        return Login(mechanism, _token_file(values.get(ENDPOINT_KEY, ""), path), "")
     username, password = values.get("sasl.username"), values.get("sasl.password")
     if "sasl.jaas.config" in values:
         from config.jaas import JaasError, parse_jaas
@@ -78,6 +85,15 @@ def _login(values: Mapping[str, str], path: str) -> Login:
     if not username or not password:
         raise click.UsageError(f"{path} has no user for {mechanism}; expected {NEEDS}")
     return Login(mechanism, username, password)
+
+
+def _token_file(url: str, path: str) -> str:
+    if not url.startswith(FILE_SCHEME):
+        raise click.UsageError(
+            f"{path}: {ENDPOINT_KEY}={url} is not read here; expected file:///PATH, a file with a"
+            " token. Have the provider's tool write it"
+        )
+    return url.removeprefix(FILE_SCHEME)
 
 
 def _tls(values: Mapping[str, str], path: str) -> ssl.SSLContext:

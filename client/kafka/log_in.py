@@ -25,7 +25,10 @@ def log_in(address: str, login: Login, call: Call) -> None:
             " sasl.mechanism (--command-config)"
         )
     _check(address, login, answer.error_code, "")
-    exchange = login.begin()
+    try:
+        exchange = login.begin()
+    except LoginError as error:
+        raise BrokerError(str(error)) from None
     token: bytes | None = exchange.first
     while token is not None:
         given = call(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)

@@ -26,7 +26,10 @@ async def log_in_async(login: Login, ask: Ask) -> None:
         offered = ", ".join(answer["mechanisms"])
         raise LoginRefused(f"does not offer {login.mechanism}, but {offered}: set sasl.mechanism")
     _check(login, answer)
-    exchange = login.begin()
+    try:
+        exchange = await asyncio.to_thread(login.begin)
+    except LoginError as error:
+        raise LoginRefused(f"cannot be logged in to: {error}") from None
     token: bytes | None = exchange.first
     while token is not None:
         answer = await ask("sasl_authenticate", {"auth_bytes": token})

@@ -165,7 +165,7 @@ def test_a_stranger_is_closed_without_a_byte(broker: SaslBroker, data: bytes) ->
         assert until_closed(sock) == b""
 
 
-def test_the_answer_and_the_close_come_together_and_late(broker: SaslBroker) -> None:
+def test_the_answer_comes_late_and_before_the_close(broker: SaslBroker) -> None:
     with connect(broker, "SASL_PLAINTEXT") as sock:
         sock.sendall(HANDSHAKE)
         sock.recv(4096)

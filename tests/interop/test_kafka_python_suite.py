@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from config.authorizer_keys import STANDARD_AUTHORIZER
 from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -22,7 +23,6 @@ FILES = ("admin", "producer", "consumer")
 
 NOT_PASSED = {
     "test_alter_replica_log_dirs": "there is one log directory",
-    "test_create_describe_delete_acls": "SECURITY_DISABLED, as from a Kafka without an authorizer",
 }
 
 # The distribution lacks this; the broker runs already, so there is nothing to start.
@@ -77,6 +77,8 @@ def test_what_passes_of_kafka_pythons_suite(suite: Path, tmp_path: Path) -> None
     broker.settings |= {
         "node.id": "0",
         "num.partitions": "4",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
         "group.min.session.timeout.ms": "1000",
         "advertised.listeners": broker.settings["listeners"],
     }

@@ -30,7 +30,8 @@ from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
 from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.certificates import Authority
 from tests.support.rights_answers import told
-from tests.support.rights_cases import ROWS, Case, Grant, body_of, cases, grants
+from tests.support.rights_bodies import body_of
+from tests.support.rights_cases import ROWS, Case, Grant, cases, grant, grants
 
 pytestmark = pytest.mark.interop
 
@@ -83,23 +84,26 @@ class Side(NamedTuple):
 
     def set_acls(self, wanted: list[Grant]) -> None:
         """Have the client under test hold exactly these, and wait until they have their effect."""
-        of_client = DeleteAclsFilter(
-            resource_type_filter=ANY,
-            pattern_type_filter=ANY,
-            operation=ANY,
-            permission_type=ANY,
-            principal_filter=CLIENT,
-            resource_name_filter=None,
-            host_filter=None,
-        )
-        self.admin.call(DeleteAclsRequest(filters=[of_client]), DeleteAclsResponse)
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=ANY,
+                pattern_type_filter=ANY,
+                operation=ANY,
+                permission_type=ANY,
+                principal_filter=principal,
+                resource_name_filter=None,
+                host_filter=None,
+            )
+            for principal in (CLIENT, "User:*")
+        ]
+        self.admin.call(DeleteAclsRequest(filters=filters), DeleteAclsResponse)
         until(lambda: not self.is_sentinel_allowed())
         creations = [
             AclCreation(
                 resource_type=one.kind,
                 resource_name=one.name,
                 resource_pattern_type=one.pattern,
-                principal=CLIENT,
+                principal=one.principal or CLIENT,
                 host=one.host,
                 operation=one.operation,
                 permission_type=one.permission,
@@ -236,13 +240,24 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side
                 broker.kill()
 
 
-def answered(side: Side, case: Case) -> Any:
+def answered(side: Side, connection: Connection, case: Case) -> Any:
     try:
-        return told(side.send(side.client, case), side.topic_id)
+        return told(side.send(connection, case), side.topic_id)
     except BrokerError as error:
-        side.client.close()
-        side.client.open()
+        connection.close()
+        connection.open()
         return f"closed: {str(error)[-40:]}"
+
+
+def differences(sides: tuple[Side, Side], *, of_admin: bool = False) -> list[str]:
+    found = []
+    for case in cases():
+        kafkas, ours = (
+            answered(side, side.admin if of_admin else side.client, case) for side in sides
+        )
+        if kafkas != ours:
+            found.append(f"{case}\n  Kafka {kafkas}\n  ours  {ours}")
+    return found
 
 
 @pytest.mark.parametrize("name", grants())
@@ -250,9 +265,20 @@ def test_both_answer_the_same(sides: tuple[Side, Side], name: str) -> None:
     for side in sides:
         side.set_acls(grants()[name])
         side.keep()
-    different = []
-    for case in cases():
-        kafkas, ours = (answered(side, case) for side in sides)
-        if kafkas != ours:
-            different.append(f"{case}\n  Kafka {kafkas}\n  ours  {ours}")
+    different = differences(sides)
     assert not different, "\n".join([f"{len(different)} differ", *different])
+
+
+def test_both_answer_a_super_user_the_same(sides: tuple[Side, Side]) -> None:
+    """One beside a denial of everything to everybody."""
+    denied = [grant(kind, 2, permission=2, principal="User:*") for kind in (2, 3, 4, 5)]
+    for side in sides:
+        side.set_acls([])
+        side.set_acls(denied)
+        side.keep()
+    different = differences(sides, of_admin=True)
+    assert not different, "\n".join([f"{len(different)} differ", *different])
+
+
+def test_each_api_is_asked_for() -> None:
+    assert ROWS.keys() - {case.api for case in cases()} == {"API_VERSIONS"}

@@ -111,7 +111,14 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         *CLIENT,
         *METADATA,
     ),
-    "test_sasl_clients": ("broker/security/*", "broker/network/*", "client/addresses.py"),
+    "test_secure_clients": (
+        "broker/security/*",
+        "broker/network/*",
+        "client/addresses.py",
+        "client/logins.py",
+        "tests/interop/programs/*",
+    ),
+    "test_security_moves": ("broker/security/*", "broker/quotas/*", *METADATA),
     "test_users": (
         "broker/security/users/*",
         "broker/handlers/*scram*.py",

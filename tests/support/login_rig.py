@@ -64,7 +64,7 @@ class Scripted:
 
 
 class Rig:
-    def __init__(self, *, delay_ms: int = 0, max_reauth_ms: int = 0) -> None:
+    def __init__(self, *, delay_ms: int = 0, max_reauth_ms: int = 0, linger_s: float = 0.0) -> None:
         self.clock = ManualClock()
         self.clock.advance(10_000)
         self.metrics = Metrics()
@@ -82,6 +82,7 @@ class Rig:
             RateLimiter(self.clock, per_second_max=5),
             self.metrics,
             self.clock,
+            linger_s=linger_s,
         )
         limits = ConnectionLimits(10, 10, {})
         limits.admit("127.0.0.1")

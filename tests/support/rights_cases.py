@@ -5,14 +5,13 @@ changes what a later case finds, or `reset` in the test undoes it: there are a t
 of the placeholder T_ID, a group `g`, a transactional id `x`; `m` is always missing.
 """
 
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 from broker.handlers import HANDLERS
 from protocol.records import Record, build
 
 T_ID, UNKNOWN_ID = b"T" * 16, b"?" * 16
+T = "VFRUVFRUVFRUVFRUVFRUVA"  # T_ID as Kafka writes ids
 ROWS = {row.api_key.name: row for row in HANDLERS}
 ACL_NAMES = ("resource_type", "resource_name", "pattern", "host", "operation", "permission")
 
@@ -36,6 +35,7 @@ class Grant(NamedTuple):
     pattern: int = 3  # LITERAL; 4: PREFIXED
     host: str = "*"
     permission: int = 3  # ALLOW; 2: DENY
+    principal: str = ""  # of the client under test
 
 
 TOPIC, GROUP, CLUSTER, TXN = 2, 3, 4, 5
@@ -80,6 +80,25 @@ def grants() -> dict[str, list[Grant]]:
     found["describe both"] = [grant(GROUP, DESCRIBE), grant(TOPIC, DESCRIBE, "t")]
     found["id and topic"] = [grant(TXN, WRITE), grant(TOPIC, WRITE, "t")]
     found["id, group, topic"] = [grant(TXN, WRITE), grant(GROUP, READ), grant(TOPIC, READ, "t")]
+    found["named"] = [grant(TOPIC, ALL, "t"), grant(GROUP, ALL, "g"), grant(TXN, ALL, "x")]
+    found["everybody"] = [one._replace(principal="User:*") for one in everything]
+    found["deny everybody t"] = [
+        *everything,
+        grant(TOPIC, ALL, "t", permission=DENY, principal="User:*"),
+    ]
+    found["deny a prefix"] = [
+        *everything,
+        grant(TOPIC, ALL, "t", pattern=PREFIXED, permission=DENY),
+        grant(GROUP, ALL, "g", pattern=PREFIXED, permission=DENY),
+        grant(TXN, ALL, "x", pattern=PREFIXED, permission=DENY),
+    ]
+    for host in ("127.0.0.1", "10.9.9.9"):
+        denied = [grant(kind, ALL, permission=DENY, host=host) for kind in (GROUP, TXN)]
+        found[f"deny from {host}"] = [*everything, *denied]
+    found["deny each operation of the cluster"] = [
+        *everything,
+        *(grant(CLUSTER, operation, permission=DENY) for operation in range(5, 13)),
+    ]
     found["create only"] = [grant(TOPIC, CREATE), grant(TOPIC, DESCRIBE)]
     return found
 
@@ -201,6 +220,12 @@ def _cases_2() -> list[Case]:
             "METADATA",
             12,
             {"topics": [{"topic_id": T_ID, "name": None}, {"topic_id": UNKNOWN_ID, "name": None}]},
+            "ids",
+        ),
+        Case(
+            "METADATA",
+            11,
+            {"topics": [{"topic_id": T_ID, "name": "t"}, {"topic_id": UNKNOWN_ID, "name": "m"}]},
             "ids",
         ),
         Case("METADATA", 12, {"topics": None, "include_topic_authorized_operations": True}, "all"),
@@ -439,6 +464,16 @@ def _cases_6() -> list[Case]:
         Case("LIST_CONFIG_RESOURCES", 0, {}),
         Case("DESCRIBE_TOPIC_PARTITIONS", 0, {"topics": [{"name": "t"}, {"name": "m"}]}),
         Case("DESCRIBE_TOPIC_PARTITIONS", 0, {"topics": []}, "all"),
+        Case("SASL_HANDSHAKE", 1, {"mechanism": "PLAIN"}),
+        Case("SASL_AUTHENTICATE", 2, {"auth_bytes": b""}),
+        Case("FIND_COORDINATOR", 6, {"key_type": 2, "coordinator_keys": [f"sg:{T}:0"]}, "share"),
+        Case("DELETE_GROUPS", 2, {"groups_names": ["none", "gone", "other"]}, "several"),
+        Case(
+            "OFFSET_FETCH",
+            9,
+            {"groups": [{"group_id": one, "topics": None} for one in ("gg", "g", "x")]},
+            "several",
+        ),
     ]
 
 
@@ -452,32 +487,3 @@ def cases() -> list[Case]:
         *_cases_5(),
         *_cases_6(),
     ]
-
-
-# -- bodies ----------------------------------------------------------------------------------------
-
-
-def body_of(case: Case, topic_id: bytes) -> Any:
-    """Return the request, with the id of the topic `t` in its places."""
-    return _made(ROWS[case.api].request, case.body, topic_id)
-
-
-def _made(cls: type[Any], values: Any, topic_id: bytes) -> Any:
-    if isinstance(values, list):
-        return [_made(cls, value, topic_id) for value in values]
-    if not isinstance(values, dict):
-        return topic_id if values == T_ID else values
-    kinds = _structures(cls)
-    return cls(**{name: _made(kinds[name], value, topic_id) for name, value in values.items()})
-
-
-@cache
-def _structures(cls: type[Any]) -> dict[str, Any]:
-    """Return the class of the structures in each field, or whatever its type is."""
-    return {name: _inner(kind) for name, kind in get_type_hints(cls).items()}
-
-
-def _inner(kind: Any) -> Any:
-    while get_origin(kind) in (Annotated, UnionType, list):
-        kind = get_args(kind)[0]
-    return kind

@@ -9,7 +9,8 @@ from broker.security.acl.acl_entry import AclEntry
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.broker_rig import Rig
 from tests.support.rights_answers import told
-from tests.support.rights_cases import Case, Grant, body_of
+from tests.support.rights_bodies import body_of
+from tests.support.rights_cases import Case, Grant
 
 ALICE = "User:alice"
 DENIALS = {29, 30, 31, 53}
@@ -72,7 +73,7 @@ def _entry(grant: Grant) -> AclEntry:
         ResourceType(grant.kind),
         grant.name,
         PatternType(grant.pattern),
-        ALICE,
+        grant.principal or ALICE,
         grant.host,
         AclOperation(grant.operation),
         PermissionType(grant.permission),

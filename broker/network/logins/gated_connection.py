@@ -28,7 +28,6 @@ class GatedConnection(Protocol):
     reading: Reading
     frames: deque[bytearray]
     slots: deque[Request]
-    refusal: Exception | None  # closes it after the last answer
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send an answer in its turn."""
@@ -40,6 +39,10 @@ class GatedConnection(Protocol):
 
     def refuse(self, error: Exception) -> None:
         """Close at once for what the client sent."""
+        ...
+
+    def close_when_answered(self, error: Exception) -> None:
+        """Close for what the client sent, after the last answer."""
         ...
 
     def abort(self, reason: str) -> None:
@@ -60,6 +63,7 @@ class SaslParts:
     lines: RateLimiter
     metrics: Metrics
     clock: Clock
+    linger_s: float = 0.5  # from the answer to a failed login to the end of its connection
 
     def tell_failed(self, info: ConnectionInfo, why: str) -> None:
         """Count a failed login; log it, a few times a second at most."""

@@ -16,8 +16,9 @@ takes one frame at a time, of `FRAME_BYTES_MAX` at most, and a client that is si
 `SILENCE_SECONDS_MAX` ends. Other APIs are not even decoded before the handshake; after it an error
 in their own shape names the mistake, if the request is small.
 
-A login that fails is answered after a delay (`connection.failed.authentication.delay.ms`), together
-with the end of the connection. The delay is a timer: it holds up nothing but that client.
+A login that fails is answered after a delay (`connection.failed.authentication.delay.ms`). The
+connection ends a moment later: a client that finds answer and end together may show only the end.
+Both are timers, which hold up nothing but that client.
 
 Login again (KIP-368). If logins have an end, a SaslHandshake on an open connection begins another,
 at most once a second, with the same mechanism and for the same principal. After the end of a login
@@ -319,9 +320,12 @@ class SaslGate:
     def _end(self, request: Request, buffers: Sequence[Buffer]) -> None:
         self._pending = None
         request.on_abandon = None
-        self._connection.refusal = LoginEnded()
-        self._connection.reading.hold(Hold.REFUSED)
-        self._connection.respond(request, buffers)
+        connection = self._connection
+        connection.reading.hold(Hold.REFUSED)
+        connection.respond(request, buffers)
+        seconds = self._parts.linger_s if buffers else 0.0
+        end = connection.close_when_answered
+        self._pending = owners.later(Owner.LOGIN, seconds, end, LoginEnded())
 
     def _respond(self, request: Request, answer: Any) -> None:
         self._send(request, self._connection.info.dialect.encode_response(request.header, answer))

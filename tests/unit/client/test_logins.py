@@ -1,5 +1,7 @@
 """A client's login against the broker's own mechanisms, and servers that cannot be trusted."""
 
+from pathlib import Path
+
 import pytest
 
 from broker.metadata.scram_image import ScramCredential
@@ -44,6 +46,22 @@ def test_plain_is_one_token() -> None:
     assert exchange.first == b"\0alice\0secret"
     assert exchange.next(b"") is None
     assert "secret" not in repr(Login("PLAIN", "alice", "secret"))
+
+
+def test_a_token_is_read_at_each_login(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    login = Login("OAUTHBEARER", str(file), "")
+    with pytest.raises(LoginError, match="token: No such file"):
+        login.begin()
+    for token in ("a.b.c", "d.e.f"):
+        file.write_text(f"{token}\n")
+        exchange = login.begin()
+        assert exchange.first == f"n,,\1auth=Bearer {token}\1\1".encode()
+        assert exchange.next(b"") is None
+        assert exchange.next(b'{"status":"invalid_token"}') == b"\1"
+    file.write_bytes(b"\xff")
+    with pytest.raises(LoginError, match="no text"):
+        login.begin()
 
 
 def test_a_server_that_does_not_know_the_user_is_not_trusted() -> None:

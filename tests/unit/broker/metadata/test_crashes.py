@@ -6,6 +6,7 @@ power fails, and a new start must hold every acknowledged change (docs/design.md
 
 import itertools
 import random
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,6 +16,8 @@ from broker.metadata.metadata_log import METADATA_TOPIC_ID, open_metadata_log
 from broker.metadata.topic_rules import Placement
 from config.topic import TopicConfig
 from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from protocol.quota_records import ClientQuotaRecord, QuotaRecordEntity
+from protocol.scram_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from storage.errors import StorageError
 from storage.files.filenames import METADATA_DIRECTORY, METADATA_TOPIC, log_name
 from storage.log_manager import LogManager, ManagerSettings
@@ -24,6 +27,7 @@ from tests.support.metadata_node import create_topic, drop_logs, open_logs
 
 DATA = "/data"
 NOW_MS = 1_700_000_000_000
+KINDS_OF_GRANTS = ("acl", "user", "quota")
 PLACEMENT = Placement(1, 1, 1, clamp=False)
 OPERATIONS = [
     *((op, "lost") for op in ("open", "mkdir", "rename", "replace", "unlink", "sync_directory")),
@@ -81,17 +85,30 @@ class Started:
         self.metadata_log.flush()
         drop_logs(self.controller, partial(delete_log, self.logs), topic)
 
-    def allow(self, name):
+    def grant(self, name):
+        """Record an ACL, a user or a quota, as the name says."""
         self.metadata_log.append([added(name)], NOW_MS)
         self.metadata_log.flush()
 
     def revoke(self, name):
-        acl_id = self.metadata_log.image.acls.id_of(added(name))
-        self.metadata_log.append([RemoveAccessControlEntryRecord(id=acl_id)], NOW_MS)
+        self.metadata_log.append([self._removed(name)], NOW_MS)
         self.metadata_log.flush()
 
-    def acls(self):
-        return {record.resource_name for record in self.metadata_log.image.acls.records()}
+    def _removed(self, name):
+        kind = name.partition(" ")[0]
+        if kind == "user":
+            return RemoveUserScramCredentialRecord(name=name, mechanism=1)
+        if kind == "quota":
+            return replace(added(name), remove=True)
+        return RemoveAccessControlEntryRecord(id=self.metadata_log.image.acls.id_of(added(name)))
+
+    def granted(self):
+        image = self.metadata_log.image
+        return {
+            *(record.resource_name for record in image.acls.records()),
+            *(record.name for record in image.scram.records()),
+            *(record.entity[0].entity_name for record in image.quotas.records()),
+        }
 
     def producer_ids(self):
         block = self.controller.next_producer_id_block(NOW_MS)
@@ -112,8 +129,8 @@ class Told:
     def __init__(self):
         self.topics = {}
         self.doubtful = set()
-        self.acls = set()
-        self.doubtful_acls = set()
+        self.granted = set()
+        self.doubtful_grants = set()
         self.id_blocks = []
 
     def change(self, name, count, action):
@@ -124,14 +141,22 @@ class Told:
             self.topics[name] = count
         self.doubtful.discard(name)
 
-    def change_acl(self, name, action, *, is_added):
-        self.doubtful_acls.add(name)
+    def change_grant(self, name, action, *, is_added):
+        self.doubtful_grants.add(name)
         action(name)
-        (self.acls.add if is_added else self.acls.discard)(name)
-        self.doubtful_acls.discard(name)
+        (self.granted.add if is_added else self.granted.discard)(name)
+        self.doubtful_grants.discard(name)
 
 
 def added(name):
+    kind = name.partition(" ")[0]
+    if kind == "user":
+        return UserScramCredentialRecord(
+            name=name, mechanism=1, salt=b"s", stored_key=b"k", server_key=b"k", iterations=4096
+        )
+    if kind == "quota":
+        entity = [QuotaRecordEntity(entity_type="user", entity_name=name)]
+        return ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=1.0)
     return AccessControlEntryRecord(
         id=name.encode().ljust(16, b"-"),
         resource_type=2,
@@ -149,16 +174,18 @@ def run_history(filesystem, told):
     told.change("a", 2, lambda: first.create("a", 2))
     told.id_blocks.append(first.producer_ids())
     told.change("b", 1, lambda: first.create("b", 1))
-    told.change_acl("x", first.allow, is_added=True)
-    told.change_acl("y", first.allow, is_added=True)
+    for kind in KINDS_OF_GRANTS:
+        told.change_grant(f"{kind} x", first.grant, is_added=True)
+        told.change_grant(f"{kind} y", first.grant, is_added=True)
     first.logs.close(clean=True)
     second = Started(filesystem)
     told.change("a", 0, lambda: second.delete("a"))
     told.change("a", 3, lambda: second.create("a", 3))
     told.id_blocks.append(second.producer_ids())
     told.change("b", 0, lambda: second.delete("b"))
-    told.change_acl("x", second.revoke, is_added=False)
-    told.change_acl("z", second.allow, is_added=True)
+    for kind in KINDS_OF_GRANTS:
+        told.change_grant(f"{kind} x", second.revoke, is_added=False)
+        told.change_grant(f"{kind} z", second.grant, is_added=True)
 
 
 def check(filesystem, told):
@@ -168,7 +195,8 @@ def check(filesystem, told):
         if name not in told.doubtful:
             assert len(topics[name].partitions) == count
     assert set(topics) <= set(told.topics) | told.doubtful
-    assert told.acls - told.doubtful_acls <= started.acls() <= told.acls | told.doubtful_acls
+    doubtful = told.doubtful_grants
+    assert told.granted - doubtful <= started.granted() <= told.granted | doubtful
     assert started.producer_ids() > max(told.id_blocks, default=-1)
     assert len(started.controller.image.feature_levels) == 6
     for topic in topics.values():

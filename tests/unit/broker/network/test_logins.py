@@ -190,6 +190,25 @@ async def test_a_failure_is_delayed_and_nothing_is_read_meanwhile() -> None:
     assert rig.transport.ended == "closed"
 
 
+async def test_the_answer_comes_before_the_end() -> None:
+    rig = Rig(linger_s=0.03)
+    await rig.handshake()
+    answer = await rig.send(SaslAuthenticateRequest(auth_bytes=b"wrong"), 1)
+    assert read(answer, SaslAuthenticateResponse, 1).error_code == 58
+    assert (rig.transport.ended, rig.transport.reading) == ("", False)
+    await asyncio.sleep(0.05)
+    assert rig.transport.ended == "closed"
+
+
+async def test_a_client_that_leaves_with_the_answer_leaves_nothing() -> None:
+    rig = Rig(linger_s=0.01)
+    await rig.handshake()
+    await rig.send(SaslAuthenticateRequest(auth_bytes=b"wrong"), 1)
+    rig.assert_at_rest()
+    await asyncio.sleep(0.02)
+    assert await rig.written() == b""
+
+
 async def test_a_client_that_leaves_during_the_delay_leaves_nothing() -> None:
     rig = Rig(delay_ms=20)
     await rig.handshake()
