@@ -31,6 +31,7 @@ from protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
+from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.messages.produce import (
     PartitionProduceData,
@@ -195,6 +196,74 @@ def test_throttle_times(brokers: list[Connection]) -> None:
         found.append([throttle_ms for throttle_ms, _ in took])
     for theirs, ours in zip(*found, strict=True):
         assert ours == pytest.approx(theirs, rel=0.1, abs=150), found
+
+
+def fetch(address: str, topic: str) -> tuple[int, bool]:
+    """Fetch from the start on a new connection; return the throttle time, and if it is empty."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=topic, partitions=[partition])]
+    )
+    with Connection(address, 60) as connection:
+        answer = connection.call(request, FetchResponse, version_max=12)
+    served = answer.responses[0].partitions if answer.responses else []
+    return answer.throttle_time_ms, not any(one.records for one in served)
+
+
+def test_throttle_times_of_fetches(brokers: list[Connection]) -> None:
+    found = []
+    for connection in brokers:
+        create(connection, "fetched")
+        time.sleep(1)  # until Kafka leads it
+        for _ in range(4):
+            assert produce(connection.address, "fetched", 40_000)[0] == 0
+        alter(connection, [(ANONYMOUS, {"consumer_byte_rate": 10_000.0})])
+        time.sleep(0.5)
+        found.append([fetch(connection.address, "fetched") for _ in range(5)])
+    for theirs, ours in zip(*found, strict=True):
+        assert ours[1] == theirs[1], found
+        assert ours[0] == pytest.approx(theirs[0], rel=0.1, abs=150), found
+    assert any(is_empty for _, is_empty in found[1])
+
+
+def test_throttle_times_of_requests(brokers: list[Connection]) -> None:
+    """A quota of next to no time: one window is the longest throttle of both."""
+    found = []
+    for connection in brokers:
+        alter(connection, [(ANONYMOUS, {"request_percentage": 0.0001})])
+        time.sleep(0.5)
+        times = []
+        for _ in range(3):
+            with Connection(connection.address, 60) as one:
+                times.append(
+                    one.call(MetadataRequest(topics=[]), MetadataResponse).throttle_time_ms
+                )
+        found.append(times)
+        alter(connection, [(ANONYMOUS, {"request_percentage": None})])
+    assert max(found[0]) == max(found[1]) == 1000, found
+
+
+def test_a_muted_connection_holds_up_no_other(brokers: list[Connection]) -> None:
+    """While many are muted for seconds, requests of the same user on others are answered."""
+    ours = brokers[1]
+    create(ours, "muted")
+    alter(ours, [(ANONYMOUS, {P: 100.0})])
+    muted = [Connection(ours.address, 60) for _ in range(20)]
+    batch = build([Record(0, int(time.time() * 1000), None, random.randbytes(20_000))])
+    data = TopicProduceData(
+        name="muted", partition_data=[PartitionProduceData(index=0, records=batch)]
+    )
+    request = ProduceRequest(acks=1, timeout_ms=9_000, topic_data=[data])
+    for connection in muted:
+        connection.open()
+        answer = connection.call(request, ProduceResponse, version_max=9)
+        assert answer.responses[0].partition_responses[0].error_code == 0  # done, then throttled
+    assert answer.throttle_time_ms > 5_000
+    with Connection(ours.address, 4) as free:  # not muted, and in time
+        for _ in range(50):
+            assert free.call(MetadataRequest(topics=[]), MetadataResponse).throttle_time_ms == 0
+    for connection in muted:
+        connection.close()
 
 
 def test_the_first_of_all_eight_kinds_decides(brokers: list[Connection]) -> None:

@@ -28,6 +28,7 @@ class GatedConnection(Protocol):
     reading: Reading
     frames: deque[bytearray]
     slots: deque[Request]
+    refusal: Exception | None  # closes it after the last answer
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send an answer in its turn."""
