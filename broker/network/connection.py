@@ -244,11 +244,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._close_if_refused()
 
-    def close_when_answered(self, error: Exception) -> None:
-        """Close because of what the client sent, after the last answer."""
-        self.refusal = error
-        self._close_if_refused()
-
     def _close_if_refused(self) -> None:
         if self.refusal is not None and not self.frames and not self.slots:
             self._processor.count_refusal(self, self.refusal)

@@ -199,8 +199,8 @@ def test_throttle_times(brokers: list[Connection]) -> None:
 
 
 def fetch(address: str, topic: str) -> tuple[int, bool]:
-    """Fetch from the start on a new connection; return the throttle time, and if it is empty."""
-    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50_000)
+    """Fetch one batch on a new connection; return the throttle time, and if nothing came."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=topic, partitions=[partition])]
     )

@@ -92,7 +92,7 @@ def grants() -> dict[str, list[Grant]]:
         grant(TXN, ALL, "x", pattern=PREFIXED, permission=DENY),
     ]
     for host in ("127.0.0.1", "10.9.9.9"):
-        denied = [grant(kind, ALL, permission=DENY, host=host) for kind in (GROUP, TXN)]
+        denied = [grant(kind, ALL, permission=DENY, host=host) for kind in (GROUP, TOPIC)]
         found[f"deny from {host}"] = [*everything, *denied]
     found["deny each operation of the cluster"] = [
         *everything,

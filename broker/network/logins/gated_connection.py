@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from broker.network.logins.login_errors import LoginEnded
 from broker.network.reading import Reading
+from broker.runtime import owners
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
+from broker.runtime.owners import Owner
 from broker.runtime.request import Buffer, ConnectionInfo, Request
 from broker.security.sasl.sasl_listeners import SaslListeners
 from protocol.errors import ErrorCode
@@ -42,8 +46,8 @@ class GatedConnection(Protocol):
         """Close at once for what the client sent."""
         ...
 
-    def close_when_answered(self, error: Exception) -> None:
-        """Close for what the client sent, after the last answer."""
+    def close(self) -> None:
+        """Close after the given answers are sent."""
         ...
 
     def abort(self, reason: str) -> None:
@@ -66,6 +70,11 @@ class SaslParts:
     clock: Clock
     linger_s: float = 0.5  # from the answer to a failed login to the end of its connection
 
+    def end(self, connection: GatedConnection, *, is_answered: bool) -> asyncio.TimerHandle:
+        """End a connection whose login has failed, when its client has read an answer."""
+        seconds = self.linger_s if is_answered else 0.0
+        return owners.later(Owner.LOGIN, seconds, _close, connection)
+
     def tell_failed(self, info: ConnectionInfo, why: str) -> None:
         """Count a failed login; log it, a few times a second at most."""
         self.metrics.logins_failed += 1
@@ -79,3 +88,10 @@ class SaslParts:
                 why,
                 f" ({dropped} similar lines suppressed)" if dropped else "",
             )
+
+
+def _close(connection: GatedConnection) -> None:
+    if connection.slots:  # what was asked before a login again: its answers come first
+        connection.refusal = LoginEnded()
+    else:
+        connection.close()

@@ -37,7 +37,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.network.logins.gated_connection import GatedConnection, SaslParts
-from broker.network.logins.login_errors import LoginEnded, OutOfTurn
+from broker.network.logins.login_errors import OutOfTurn
 from broker.network.logins.session import LoginSession
 from broker.network.reading import Hold
 from broker.runtime import owners
@@ -318,14 +318,10 @@ class SaslGate:
         self._wait_for(request, timer)
 
     def _end(self, request: Request, buffers: Sequence[Buffer]) -> None:
-        self._pending = None
         request.on_abandon = None
-        connection = self._connection
-        connection.reading.hold(Hold.REFUSED)
-        connection.respond(request, buffers)
-        seconds = self._parts.linger_s if buffers else 0.0
-        end = connection.close_when_answered
-        self._pending = owners.later(Owner.LOGIN, seconds, end, LoginEnded())
+        self._connection.reading.hold(Hold.REFUSED)
+        self._connection.respond(request, buffers)
+        self._pending = self._parts.end(self._connection, is_answered=bool(buffers))
 
     def _respond(self, request: Request, answer: Any) -> None:
         self._send(request, self._connection.info.dialect.encode_response(request.header, answer))
