@@ -41,6 +41,7 @@ class OffsetCheckpoints:
         self._data_directory = data_directory
         self._warn = warn
         self.recovery_points: Offsets = {}
+        self.has_recovery_points = False  # in the file, at the start; a log's first is 0
         self.log_starts: Offsets = {}
         self.cleaned_offsets: Offsets = {}
         self._written: dict[str, Offsets | None] = {}  # by file name; None: unreadable
@@ -52,6 +53,7 @@ class OffsetCheckpoints:
     def read(self) -> None:
         """Read the files, at start. Raises CorruptMetadata."""
         self.recovery_points = self._read(filenames.RECOVERY_POINT_CHECKPOINT)
+        self.has_recovery_points = bool(self.recovery_points)
         self.log_starts = self._read(filenames.LOG_START_CHECKPOINT)
         self.cleaned_offsets = self._read(filenames.CLEANER_CHECKPOINT)
 

@@ -137,11 +137,14 @@ class LogCleaner:
         started_ns = self._services.clock.monotonic_ns()
         try:
             # Recovery must not look at what the pass relies on being durable: persist the points.
+            recovery_point = log.recovery_point
             await self._services.checkpoints.write()
             if log.failed is not None:
                 return
             now_ms = self._services.clock.now_ms()
-            cleanable = await warm(self._services.pool, partial(find_cleanable, log, now_ms))
+            cleanable = await warm(
+                self._services.pool, partial(find_cleanable, log, now_ms, recovery_point)
+            )
             result = await self._drive(compact(log, cleanable, self._limits(), now_ms))
         except CompactionAborted as reason:
             logger.debug("compaction of %s ended: %s", log, reason)

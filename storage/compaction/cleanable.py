@@ -6,7 +6,8 @@
 The rules are Kafka's (LogCleanerManager.cleanableOffsets, LogToClean). The clean part ends where
 the last pass ended. The dirty part ends before the active segment, before the first segment with a
 record younger than min.compaction.lag.ms, and before the first with an open transaction. Unlike
-Kafka's it also ends at the recovery point, so recovery never meets a compacted stretch.
+Kafka's it also ends at the recovery point, so recovery never meets a compacted stretch, and takes a
+hole above it for what a power cut has lost.
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes > 0 and (self.is_overdue or self.ratio > ratio_min)
 
 
-def find_cleanable(log: Log, now_ms: int) -> Cleanable:
+def find_cleanable(log: Log, now_ms: int, recovery_point: int | None = None) -> Cleanable:
     """Find what a pass may clean of a compacted log.
 
+    `recovery_point` is the one in the checkpoint file; without it that of the log is the bound.
     May read one header per segment. Raises LogFailed.
     """
     start_offset = _first_dirty(log)
     config = log.config
-    bound = min(log.last_stable_offset, log.recovery_point)
+    if recovery_point is None:
+        recovery_point = log.recovery_point
+    bound = min(log.last_stable_offset, recovery_point)
     youngest_ms = now_ms - config.min_compaction_lag_ms
     oldest_ms = now_ms - config.max_compaction_lag_ms
     segments = log.segments.all

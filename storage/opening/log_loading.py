@@ -34,7 +34,7 @@ from storage.opening import producer_replay
 from storage.opening.abort_loading import load_aborts, write_lists
 from storage.opening.epoch_loading import read_epochs, rebuild_epochs
 from storage.opening.listing import Listing, list_files
-from storage.opening.recovery import recover
+from storage.opening.recovery import Holes, recover
 from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
 from storage.producers.open_transactions import LastMarkers, ReplayedMarker
 from storage.producers.producer_state import ProducerState
@@ -55,6 +55,7 @@ class LastKnown(NamedTuple):
     log_start: int | None
     was_clean: bool
     cleaned_offset: int = 0
+    has_recovery_points: bool = False  # whether there is a file that names the logs that have one
 
 
 @dataclass(slots=True)
@@ -285,7 +286,12 @@ class _Loading:
             segments,
             recovery_point,
             config,
-            known.cleaned_offset,
+            Holes.of(
+                is_compacted="compact" in config.cleanup_policy,
+                cleaned_offset=known.cleaned_offset,
+                recovery_point=recovery_point,
+                has_checkpoint=known.has_recovery_points,
+            ),
             take,
             self.report,
             now_ms,

@@ -120,6 +120,7 @@ class Opener:
                 self._checkpoints.log_starts.get(key),
                 self._directory.was_clean,
                 self._checkpoints.cleaned_offsets.get(key, 0),
+                self._checkpoints.has_recovery_points,
             )
             report = RecoveryReport(one.topic, one.partition, known.directory)
             report.is_read_only = self._home.is_read_only

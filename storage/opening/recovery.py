@@ -22,12 +22,17 @@ recovery point, the next good batch above it is found by its CRC (`storage.openi
 A log that ends below its recovery point lacks acknowledged records. It continues in a new segment
 at the recovery point, so that no offset is assigned twice, and readers of the hole get an error.
 
+In a compacted log a hole is legal where compaction has been (`Holes`). A pass compacts only what
+lies below the recovery point that is in the checkpoint file by then, so a hole above it is the tail
+of a segment that was lost while the next segment was kept: the log ends there.
+
 A crash may interrupt each step: the next recovery finds the same work or less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from config.topic import TopicConfig
 from protocol.legacy_batches import verify_any
@@ -57,6 +62,36 @@ CHUNK_BYTES = 1024 * 1024  # read, checked and rewritten at a time
 Visit = Callable[[BatchHeader, memoryview], None]
 
 
+class Holes(NamedTuple):
+    """The offsets below which compaction may have left holes.
+
+    `below`: in the log. `cleaned_offset`: up to here the log was compacted, as far as is known;
+    the active segment was compacted only below it, before it became active again.
+    """
+
+    below: int
+    cleaned_offset: int
+
+    @classmethod
+    def of(
+        cls, *, is_compacted: bool, cleaned_offset: int, recovery_point: int, has_checkpoint: bool
+    ) -> Holes:
+        """Return where holes are legal; `has_checkpoint`: whether the recovery point is known.
+
+        If its file is lost, so is the bound.
+        """
+        if not is_compacted:
+            return cls(cleaned_offset, cleaned_offset)
+        below = max(cleaned_offset, recovery_point) if has_checkpoint else OFFSET_MAX
+        return cls(below, cleaned_offset)
+
+    def below_in(self, segment: Segment, *, is_active: bool) -> int:
+        """Return the offset below which holes in a segment are legal."""
+        if is_active:  # it takes appends: if it was compacted, that is known
+            return min(self.below, max(segment.base_offset, self.cleaned_offset))
+        return self.below
+
+
 class _BadBatchError(Exception):
     """The first batch that cannot stay."""
 
@@ -75,7 +110,7 @@ class _Recovery:
         segments: list[Segment],
         recovery_point: int,
         config: TopicConfig,
-        cleaned_offset: int,
+        holes: Holes,
         visit: Visit,
         report: RecoveryReport,
         now_ms: int,
@@ -85,10 +120,8 @@ class _Recovery:
         self.directory = segments[0].files.directory
         self.recovery_point = recovery_point
         self.config = config
-        self.cleaned_offset = cleaned_offset
-        # A checkpoint may be lost, so in a compacted log holes may be anywhere.
-        self.holes_below = OFFSET_MAX if "compact" in config.cleanup_policy else cleaned_offset
-        self.holes_below_here = self.holes_below  # in the present segment
+        self.holes = holes
+        self.holes_below_here = holes.below  # in the present segment
         self.visit = visit
         self.report = report
         self.now_ms = now_ms
@@ -110,7 +143,7 @@ class _Recovery:
             file = cut_undone_write(
                 self.segments[first - 1],
                 self.recovery_point,
-                self.holes_below,
+                self.holes.below,
                 self.quarantine,
                 self.report,
             )
@@ -119,10 +152,8 @@ class _Recovery:
         index = first
         while index < len(self.segments):
             segment = self.segments[index]
-            self.holes_below_here = self.holes_below
-            if segment is self.segments[-1]:  # it takes appends: if it was cleaned, that is known
-                cleaned_before = max(segment.base_offset, self.cleaned_offset)
-                self.holes_below_here = min(self.holes_below, cleaned_before)
+            is_active = segment is self.segments[-1]
+            self.holes_below_here = self.holes.below_in(segment, is_active=is_active)
             start: int | None = 0
             if index == first:
                 start = self._find_start(segment)
@@ -144,7 +175,7 @@ class _Recovery:
     def _step_to(self, index: int, segment: Segment) -> bool:
         """Step to the next segment; return False if the log ends before it."""
         end_roll(self.segments[index - 1])
-        if segment.base_offset > self.next_offset >= max(self.recovery_point, self.holes_below):
+        if segment.base_offset > self.next_offset >= max(self.recovery_point, self.holes.below):
             self._set_aside_behind(index)
             return False
         if segment.base_offset < self.next_offset:
@@ -319,24 +350,21 @@ def recover(
     segments: list[Segment],
     recovery_point: int,
     config: TopicConfig,
-    cleaned_offset: int,
+    holes: Holes,
     visit: Visit,
     report: RecoveryReport,
     now_ms: int,
 ) -> tuple[int, LogFailed | None]:
     """Recover a log after an unclean stop; segments may be removed from `segments`, or one added.
 
-    Compaction has cleaned the log up to `cleaned_offset`, as far as is known. `visit` is called
-    with the batches above the recovery point that stay: with all that have a producer id, and at
-    least with the first of each leader epoch. Returns the end offset, below which everything is
-    durable, and the failure that makes the log read-only, if any.
+    `visit` is called with the batches above the recovery point that stay: with all that have a
+    producer id, and at least with the first of each leader epoch. Returns the end offset, below
+    which everything is durable, and the failure that makes the log read-only, if any.
 
     Raises OSError or LogFailed if the disk fails: the end of the log is not known then. Nothing is
     lost, and another recovery may follow at any time.
     """
-    recovery = _Recovery(
-        home, segments, recovery_point, config, cleaned_offset, visit, report, now_ms
-    )
+    recovery = _Recovery(home, segments, recovery_point, config, holes, visit, report, now_ms)
     report.recovery_point = recovery_point
     try:
         recovery.run()

@@ -26,6 +26,12 @@ def test_all_but_the_active_segment_is_dirty_at_first():
     assert part.ratio == 1
 
 
+def test_a_pass_ends_at_the_recovery_point_that_is_in_the_checkpoint_file():
+    """That of the log may be higher by now: recovery would meet holes above the one in the file."""
+    _, log = filled()
+    assert find_cleanable(log, NOW, 14).end_offset == 10
+
+
 def test_cleaned_segments_count_as_clean():
     house, log = filled()
     clean(house, log)

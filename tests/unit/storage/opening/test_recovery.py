@@ -7,8 +7,11 @@ import pytest
 
 from protocol.record_batch import HEADER_SIZE, verify
 from storage.errors import LogFailed, OffsetOutOfRange
-from tests.support.log_house import NOW, House, append, batch, checkpoint, flush, read_all
+from storage.files.filenames import RECOVERY_POINT_CHECKPOINT
+from tests.support.log_house import DATA, NOW, House, append, batch, checkpoint, flush, read_all
 from tests.support.stopped_logs import LOG, SIZE, house_with, quarantined, report_of
+
+POINTS = f"{DATA}/{RECOVERY_POINT_CHECKPOINT}"
 
 
 def test_bytes_above_the_recovery_point_are_written_again_and_synced():
@@ -203,6 +206,45 @@ def test_a_compacted_log_does_not_end_after_a_hole(torn):
         house.kill()
     assert ends == [4, 4, 4]
     assert [len(data) for data in quarantined(house).values()] == [SIZE] * torn
+
+
+def compacted_with_a_lost_tail():
+    """A log whose first segment has lost offset 4, while offsets 5 and 6 in the next are good."""
+    config = {"cleanup_policy": ("compact",)}
+    house = house_with(5, below=3, **config)
+    house.manager.get("t", 0).roll(NOW)
+    append(house.manager.get("t", 0))
+    append(house.manager.get("t", 0))
+    house.filesystem.open(house.path(LOG)).truncate(4 * SIZE)
+    return house, config
+
+
+def test_a_compacted_log_ends_before_a_hole_above_its_recovery_point():
+    """Compaction leaves none there: the power cut took the end of a segment and kept the next."""
+    house, config = compacted_with_a_lost_tail()
+    house.kill()
+    for _ in range(2):
+        assert house.restart(**config).end_offset == 4
+        house.kill()
+    assert [len(data) for data in quarantined(house).values()] == [2 * SIZE]
+
+
+def test_a_young_compacted_log_that_the_checkpoint_does_not_name_ends_before_a_hole():
+    house, config = compacted_with_a_lost_tail()
+    house.filesystem.replace(POINTS, b"0\n1\nother 0 7\n")
+    house.kill()
+    assert house.restart(**config).end_offset == 4
+
+
+def test_a_hole_stays_where_the_recovery_point_is_not_known():
+    """Without its checkpoint it may be compaction's: nothing behind it is cut."""
+    house, config = compacted_with_a_lost_tail()
+    house.filesystem.unlink(POINTS)
+    house.kill()
+    log = house.restart(**config)
+    assert log.end_offset == 7
+    assert [*read_all(log)] == [0, 1, 2, 3, 5, 6]
+    assert not quarantined(house)
 
 
 def test_a_recovery_interrupted_at_any_step_is_completed_by_the_next():
