@@ -1,4 +1,4 @@
-"""Periodic duties of the broker: one ticker task for each.
+"""Periodic duties of the broker, each with a ticker of its own (`broker.maintenance.tickers`).
 
 | duty | every | what |
 |---|---|---|
@@ -27,14 +27,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 from broker.handlers import HANDLERS
 from broker.maintenance.disk_room import DiskRoom
+from broker.maintenance.tickers import Tickers
 from broker.maintenance.transaction_duties import TransactionDuties
 from broker.metadata.snapshot_keeper import SnapshotKeeper
 from broker.network.processor import Processor
@@ -73,9 +74,6 @@ class GroupModules:
         import_module("broker.transactions.timeouts")
 
 
-Duty = Callable[[], Coroutine[Any, Any, None]]
-
-
 class Housekeeping:
     """The tickers of one broker."""
 
@@ -99,32 +97,28 @@ class Housekeeping:
         self._knows_snapshots = False
         self._not_loaded: list[Loadable] = [*HANDLERS, GroupModules()]
         self._complained: set[str] = set()  # directories whose last checkpoint failed
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = asyncio.Event()
+        self._tickers = Tickers()
 
     def start(self) -> None:
         """Start all tickers."""
         config = self._services.config
-        for seconds, duty in (
-            (DEADLINE_TICK_SECONDS, self._deadlines),
-            (TICK_SECONDS, self._connections),
-            (TICK_SECONDS, self._quotas),
-            (TICK_SECONDS, self._pages),
-        ):
-            self._begin(seconds, seconds, duty)
+        tickers = self._tickers
+        tickers.call(DEADLINE_TICK_SECONDS, self._deadlines)
+        for duty in (self._connections, self._quotas, self._pages):
+            tickers.call(TICK_SECONDS, duty)
         if self._services.tls is not None:
-            self._begin(TICK_SECONDS, TICK_SECONDS, self._certificates)
+            tickers.run(TICK_SECONDS, TICK_SECONDS, self._certificates)
         # Immediately: the first request should not wait for an import, 50 ms for groups.
-        self._begin(TICK_SECONDS, 0, self._handlers)
+        tickers.run(TICK_SECONDS, 0, self._handlers)
         if not config.barnabas_read_only:
             self._start_changing()
 
     def _start_changing(self) -> None:
         """Start the tickers that change files."""
-        config = self._services.config
+        config, tickers = self._services.config, self._tickers
+        tickers.call(TICK_SECONDS, self._flushes)
         for seconds, duty in (
             (config.barnabas_recovery_point_interval_ms / 1000, self._checkpoints),
-            (TICK_SECONDS, self._flushes),
             (TICK_SECONDS, self._deletions),
             (TICK_SECONDS, self._offline),
             (TICK_SECONDS, self._metadata),
@@ -132,45 +126,22 @@ class Housekeeping:
             (config.offsets_retention_check_interval_ms / 1000, self._groups),
             *TransactionDuties(self._services).all(),
         ):
-            self._begin(seconds, seconds, duty)
+            tickers.run(seconds, seconds, duty)
         retention_seconds = config.log_retention_check_interval_ms / 1000
         first_seconds = min(retention_seconds, config.log_initial_task_delay_ms / 1000)
-        self._begin(retention_seconds, first_seconds, self._retention)
+        tickers.run(retention_seconds, first_seconds, self._retention)
 
     async def stop(self) -> None:
         """Stop all tickers; one that is at work finishes first, but begins no further log."""
-        self._stopping.set()
-        await asyncio.gather(*self._tasks)
+        await self._tickers.stop()
 
-    def _begin(self, seconds: float, first_seconds: float, duty: Duty) -> None:
-        name = f"the duty {duty.__name__.lstrip('_')}"
-        every = self._every(seconds, first_seconds, duty, name)
-        self._tasks.append(owners.spawn(Owner.TICKER, every, name))
-
-    async def _every(self, seconds: float, first_seconds: float, duty: Duty, name: str) -> None:
-        rest_seconds = first_seconds
-        while not await self._stops_within(rest_seconds):
-            rest_seconds = seconds
-            try:
-                await duty()
-            except (OSError, StorageError) as error:
-                logger.error("%s failed, will retry: %s", name, error)
-            except Exception as error:  # retried at its next turn
-                owners.failed(Owner.TICKER, error, name)
-
-    async def _stops_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):  # without a task for each tick
-                await self._stopping.wait()
-        except TimeoutError:
-            return False
-        return True
-
-    async def _deadlines(self) -> None:
+    def _deadlines(self) -> None:
         self._services.commit.sweep()
         self._services.appends.sweep()
 
     async def _handlers(self) -> None:
+        if not self._not_loaded:
+            return
         # A thread of its own: a stop in haste asks whether the pool waits for the disk.
         executor = self._services.executor(1, "imports")
         imports = BlockingPool(executor, asyncio.get_running_loop())
@@ -181,27 +152,27 @@ class Housekeeping:
 
     def _load(self) -> None:
         """Import what is left, in a thread; a stop need not wait for more than one of them."""
-        while self._not_loaded and not self._stopping.is_set():
+        while self._not_loaded and not self._tickers.is_stopping:
             self._not_loaded[-1].load()
             self._not_loaded.pop()
             let_others_run()
 
-    async def _connections(self) -> None:
+    def _connections(self) -> None:
         for processor in self._processors:
             processor.sweep()
 
-    async def _quotas(self) -> None:
+    def _quotas(self) -> None:
         self._services.limits.expire()
         self._services.quotas.expire()
 
-    async def _pages(self) -> None:
+    def _pages(self) -> None:
         self._services.logs.home.files.sweep()
 
     async def _certificates(self) -> None:
         if self._services.tls is not None:
             await self._services.tls.look()
 
-    async def _flushes(self) -> None:
+    def _flushes(self) -> None:
         now_ms = self._services.clock.now_ms()
         for partition in self._services.partitions.all():
             if partition.log.write_caching and partition.log.flush_due(now_ms):
@@ -209,7 +180,7 @@ class Housekeeping:
 
     async def _checkpoints(self) -> None:
         for log in self._services.logs.all():
-            if self._stopping.is_set():  # closing the logs writes all that is left
+            if self._tickers.is_stopping:  # closing the logs writes all that is left
                 return
             try:
                 await self._checkpoint(log)
@@ -256,7 +227,7 @@ class Housekeeping:
         services, now_ms = self._services, self._services.clock.now_ms()
         due: list[Log] = []
         for partition in services.partitions.all():
-            if self._stopping.is_set():
+            if self._tickers.is_stopping:
                 return
             with _contained(partition.log):
                 if await self._retain(partition.log, now_ms):
@@ -266,7 +237,7 @@ class Housekeeping:
             return
         is_written = await services.starts.write()
         for log in due:
-            if self._stopping.is_set():
+            if self._tickers.is_stopping:
                 return
             with _contained(log):
                 await services.starts.delete_segments(log, now_ms, sync=not is_written)

@@ -228,7 +228,7 @@ async def test_the_stop_waits_for_a_running_duty(
         await go_on.wait()
         ended.set()
 
-    monkeypatch.setattr(house.keeping, "_connections", duty)
+    monkeypatch.setattr(house.keeping, "_deletions", duty)
     house.keeping.start()
     await began.wait()
     stop = asyncio.create_task(house.keeping.stop())
