@@ -36,7 +36,7 @@ def _fail_once(place: str) -> None:
 
     def fails() -> None:
         nonlocal failed
-        if not failed and loop_guard.GuardedFileSystem.serving_count:
+        if not failed and loop_guard.is_one_serving():
             failed = True
             raise Injected(place)
 

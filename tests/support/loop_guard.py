@@ -105,6 +105,18 @@ def _report(operation: str, path: str, frame: FrameType | None) -> None:
     report(Violation(operation, path, stack))
 
 
+# The loop of each file system whose broker serves; None: it was told outside of a loop.
+_serving: dict["GuardedFileSystem", asyncio.AbstractEventLoop | None] = {}
+
+
+def is_one_serving() -> bool:
+    """Whether a broker of this process serves: one that was killed has a closed loop."""
+    for filesystem, loop in [*_serving.items()]:
+        if loop is not None and loop.is_closed():
+            del _serving[filesystem]
+    return bool(_serving)
+
+
 # Other guards that want to hear of such work: (work, amount, path). They know their own loop.
 watchers: list[Callable[[str, int, str], None]] = []
 _done: dict[str, int] = {}  # work in this turn of the loop that `TURN_MAX` bounds
@@ -114,7 +126,7 @@ def _count(work: str, amount: int, path: str) -> None:
     """Count work of the broker on the loop; too much of it in one turn is a violation."""
     loop = asyncio._get_running_loop()
     frame = sys._getframe(2)
-    if loop is None or not GuardedFileSystem.serving_count or not is_the_brokers(frame):
+    if loop is None or not is_one_serving() or not is_the_brokers(frame):
         return
     if not _done:
         loop.call_soon(_done.clear)
@@ -157,7 +169,7 @@ def _guarded(method: Callable[..., Any], operation: str) -> Callable[..., Any]:
 def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        if GuardedFileSystem.serving_count:
+        if is_one_serving():
             _judge(name, "long work")
         for watcher in watchers:
             watcher(name, 1, "long work")
@@ -169,7 +181,7 @@ def _guarded_work(function: Callable[..., Any], name: str) -> Callable[..., Any]
 def _guarded_decompress(codec: int, *args: Any) -> bytes:
     """Only batches that are not compressed may be opened on the loop."""
     if codec:
-        if GuardedFileSystem.serving_count:
+        if is_one_serving():
             _judge("a compressed batch is opened", "long work")
         for watcher in watchers:
             watcher("a compressed batch is opened", 1, "long work")
@@ -208,8 +220,6 @@ class GuardedFile(OsFile):
 class GuardedFileSystem(OsFileSystem):
     """The operating system's files, watched once `serving` is set."""
 
-    serving_count = 0  # of all
-
     def __init__(self) -> None:
         self._serving = False
 
@@ -219,8 +229,11 @@ class GuardedFileSystem(OsFileSystem):
 
     @serving.setter
     def serving(self, serving: bool) -> None:
-        GuardedFileSystem.serving_count += serving - self._serving
         self._serving = serving
+        if serving:
+            _serving[self] = asyncio._get_running_loop()
+        else:
+            _serving.pop(self, None)
 
     def open(self, path: str, *, create: bool = False, write: bool = True) -> OsFile:
         plain = super().open(path, create=create, write=write)

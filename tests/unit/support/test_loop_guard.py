@@ -55,6 +55,19 @@ async def test_a_call_by_the_broker_is_noted_with_its_stack(tmp_path: Path) -> N
     await rig.close()
 
 
+def test_a_broker_whose_loop_is_closed_serves_no_more() -> None:
+    """A rig that was killed never says so; tests after it would be watched."""
+    filesystem = GuardedFileSystem()
+
+    async def serve() -> bool:
+        filesystem.serving = True
+        return loop_guard.is_one_serving()
+
+    assert asyncio.run(serve())
+    assert not loop_guard.is_one_serving()
+    filesystem.serving = False
+
+
 def rename(filesystem: GuardedFileSystem, path: str) -> None:
     filesystem.rename(path, path + "x")
     filesystem.rename(path + "x", path)
