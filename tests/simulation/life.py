@@ -92,6 +92,8 @@ class _Tiny(Loaded):
     scales: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
+        if not values and not self.dynamic:  # as at most starts
+            return self
         loaded = Loaded.with_dynamic(self, values)
         return dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **self.tiny))
 
@@ -101,8 +103,6 @@ def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     loaded = _loaded(
         (("barnabas.http.listener", ""), ("listeners", LISTENERS), *sorted(settings.items()))
     )
-    if not tiny:
-        return loaded
     scales = {name: value for name, value in tiny.items() if MARK in name}
     fields = {name: value for name, value in tiny.items() if name not in scales}
     return _Tiny(

@@ -187,4 +187,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if not tasks:
                 break
         self._ready.clear()
+        for task in [*asyncio.tasks._all_tasks]:  # type: ignore[attr-defined]
+            if task.get_loop() is self:  # else every later life would look at it again
+                asyncio.tasks._unregister_task(task)
         self.close()
