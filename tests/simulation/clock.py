@@ -20,12 +20,12 @@ class SimClock:
         self._world = world
         self._reading_ns = reading_ns
         self._drift = drift
-        self._jumped_ms = 0
+        self.jumped_ms = 0  # by how much it was set forward, in all
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds since 1970."""
         self._world.now_ns += self._reading_ns
-        return STARTED_MS + self._jumped_ms + int(self._world.now_ns * self._drift) // MS
+        return STARTED_MS + self.jumped_ms + int(self._world.now_ns * self._drift) // MS
 
     def monotonic_ns(self) -> int:
         """Nanoseconds of a clock that never goes back."""
@@ -34,4 +34,4 @@ class SimClock:
 
     def jump(self, ms: int) -> None:
         """Set the wall clock forward, or back."""
-        self._jumped_ms += ms
+        self.jumped_ms += ms

@@ -141,6 +141,7 @@ class PartingProducer(Producer):
             self.settled(flight.process, sent, INFO)
         # One that is refused ends the connection, and with it what is behind it.
         is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
+        is_refused |= self.context.clock.jumped_ms < 0  # the records' times are far in its future
         if is_refused or life is None or life is not self.context.life:
             return
         if has_closed and not life.told_to_stop_ns:

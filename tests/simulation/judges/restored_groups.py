@@ -13,8 +13,9 @@ record of the log is another than the one that was answered.
 page cache counts as written: of a power cut, other judges know more. A partition that is being
 compacted at a kill is left out, and so is a log that has failed.
 
-A marker is in the log before readers see what it ends: not before the decision is durable, too. Of
-such markers the log knows, and the memory is judged as it would be with them.
+A marker is in the log before readers see what it ends: not before the decision is durable, too. Nor
+is the memory told of a marker that a stop writes when its groups have gone already. Of such markers
+the log knows, and the memory is judged as it would be with them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from broker.server import Broker
 from storage.errors import StorageError
 from storage.files import filenames
 from storage.files.filenames import Kind
+from storage.log import Log
 from tests.support.group_host import FakeHost
 from tests.support.memory_inodes import Directory, Inode
 
@@ -64,7 +66,7 @@ class Held(NamedTuple):
     consumer: dict[str, dict[str, Any]]
     offsets: dict[str, Any]
     pending: dict[int, Any]  # by producer id
-    unsettled_from: int | None = None  # offset of the first marker that readers do not see yet
+    unsettled_from: int | None = None  # offset of the first marker that memory is not told of yet
 
 
 Notes = dict[int, Held]  # by partition
@@ -95,11 +97,15 @@ def held(coordinator: Coordinator) -> Notes:
     """Return what a coordinator has in memory, of partitions that are served and written."""
     return {
         shard.number: _of(shard.registry)._replace(
-            unsettled_from=coordinator.log.partition(shard.number).log.unsettled_from
+            unsettled_from=_unsettled_from(coordinator.log.partition(shard.number).log)
         )
         for shard in coordinator._shards
         if shard.is_served and _is_sound(coordinator, shard.number)
     }
+
+
+def _unsettled_from(log: Log) -> int:
+    return log.end_offset if log.unsettled_from is None else log.unsettled_from
 
 
 def _is_sound(coordinator: Coordinator, number: int) -> bool:

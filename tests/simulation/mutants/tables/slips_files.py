@@ -124,6 +124,18 @@ MUTANTS = (
         only_with=frozenset({"disk error"}),
     ),
     Mutant(
+        "holes-anywhere-in-a-compacted-log",
+        "a recovery keeps what follows the lost end of a segment of a compacted log",
+        "storage/opening/recovery.py",
+        """\
+        below = max(cleaned_offset, recovery_point) if has_checkpoint else OFFSET_MAX
+""",
+        """\
+        below = OFFSET_MAX
+""",
+        only_with=frozenset({"power cut", "recovery cut"}),
+    ),
+    Mutant(
         "recovery-does-not-sync-the-directory",
         "names that a killed process has made count as durable after recovery",
         "storage/opening/recovery.py",
