@@ -141,6 +141,7 @@ class Fetcher(Client):
             max_bytes=body.max_bytes,
             partition_bytes=partition_bytes,
             is_in_session=is_in_session,
+            begins_session=version >= SESSIONS and body.session_epoch == 0,
             wrong_epoch=wrong_epoch,
             connection_process=self.process,
             is_committed=body.isolation_level == 1,
@@ -243,7 +244,8 @@ class Fetcher(Client):
             return True
         if answer.error_code == TIMED_OUT and not asking.is_raw:
             return True  # a broker that stops opens no more batches
-        if asking.version >= SESSIONS and (answer.error_code or answer.session_id):
+        is_wrong = answer.error_code or (answer.session_id and not asking.begins_session)
+        if asking.version >= SESSIONS and is_wrong:
             self.record.fail(self.name, f"code {answer.error_code}, session {answer.session_id}")
             return True
         return False

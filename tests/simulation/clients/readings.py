@@ -32,9 +32,10 @@ class Asking:
     began_ns: int
     max_bytes: int
     partition_bytes: int
-    is_in_session: bool
+    is_in_session: bool  # in one that there cannot be
     wrong_epoch: int  # of the leader; -1: none
     connection_process: int
+    begins_session: bool = False
     is_raw: bool = True
     is_committed: bool = False  # records of transactions that are open or aborted do not count
     wait_ms: int = 0  # for any byte; 0: it does not wait, or for more

@@ -175,13 +175,12 @@ def test_only_groups_of_a_broker_that_stops_are_noted() -> None:
     shard = SimpleNamespace(
         number=number, is_served=True, registry=registry_of(party.group), drop=lambda: None
     )
-    log = SimpleNamespace(
-        partition=lambda _: SimpleNamespace(log=SimpleNamespace(failed=None, unsettled_from=None))
-    )
+    written = SimpleNamespace(failed=None, unsettled_from=None, end_offset=3)
+    log = SimpleNamespace(partition=lambda _: SimpleNamespace(log=written))
     coordinator: Any = SimpleNamespace(_shards=[shard], log=log, _stopped=False)
     with restored_groups.listening(notes):
         restored_groups.Coordinator._unload(coordinator)
         assert notes == {}
         coordinator._shards, coordinator._stopped = [shard], True
         restored_groups.Coordinator._unload(coordinator)
-    assert notes == {number: classic(party)}
+    assert notes == {number: classic(party)._replace(unsettled_from=3)}

@@ -150,7 +150,9 @@ MUTANTS = (
         "broker/partitions/group_commit.py",
         """\
         elif log.end_offset > durable_offset:
-            self._schedule(partition, urgent=bool(waiters or partition.watchers))
+            self._schedule(
+                partition, urgent=bool(waiters or partition.watchers or partition.sleepers)
+            )
 """,
         "",
     ),
