@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 KAFKA_PORT = 9092
 MSGPACK_PORT = 9094
+LOGIN_PORT = 9093  # in histories with logins
 
 
 @dataclass(slots=True)

@@ -34,13 +34,13 @@ from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.loop import SimLoop
 from tests.simulation.network import Network
+from tests.simulation.plan import LISTENERS
 from tests.simulation.pool import Baton, BatonExecutor, Killed, threading_of
 from tests.simulation.scale import MARK, scaled
 from tests.simulation.world import Defect, Stuck, World
 
 DATA: Final = "/data"
 WRITE_BUFFER_BYTES: Final = 4 * 1024
-LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
 
 
 class End(NamedTuple):
@@ -100,9 +100,8 @@ class _Tiny(Loaded):
 
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     """Return a configuration; `tiny` holds fields below the limits of their keys, and scales."""
-    loaded = _loaded(
-        (("barnabas.http.listener", ""), ("listeners", LISTENERS), *sorted(settings.items()))
-    )
+    given = {"barnabas.http.listener": "", "listeners": LISTENERS, **settings}
+    loaded = _loaded(tuple(sorted(given.items())))
     scales = {name: value for name, value in tiny.items() if MARK in name}
     fields = {name: value for name, value in tiny.items() if name not in scales}
     return _Tiny(

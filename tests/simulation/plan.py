@@ -173,7 +173,11 @@ NEVER_DEFAULT: Final = frozenset(
 )
 RIGHTS_CHANCE: Final = 0.1
 # Those that ask anything at all would change ACLs, or use topics whose rights change.
-NOT_BESIDE_RIGHTS: Final = frozenset({"stranger", "describer", "fumbler", "rude members"})
+NOT_BESIDE_CHANGERS: Final = frozenset({"stranger", "describer", "fumbler", "rude members"})
+LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
+LOGIN_LISTENER: Final = "SASL_PLAINTEXT://127.0.0.1:9093"
+LOGINS_CHANCE: Final = 0.1
+QUOTAS_CHANCE: Final = 0.1
 SPAN_MS: Final = 5_000  # in which clients come and faults happen
 
 
@@ -205,9 +209,18 @@ def write_plan(seed: str) -> Plan:
             faults += (FaultPlan(f"{kind} {number}", kind, transactions.randrange(SPAN_MS)),)
     rights = random.Random(f"{seed}/rights")
     if rights.random() < RIGHTS_CHANCE:
-        clients = _with_rights(rights, clients)
+        clients = _with_changers(rights, clients, "rights changer", (3, 12))
         settings["authorizer.class.name"] = STANDARD_AUTHORIZER
         settings["allow.everyone.if.no.acl.found"] = "true"
+    logins = random.Random(f"{seed}/logins")
+    if logins.random() < LOGINS_CHANCE:
+        clients = _with_changers(logins, clients, "login changer", (2, 6))
+        settings["listeners"] = f"{LISTENERS},{LOGIN_LISTENER}"
+        settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
+        settings["connections.max.reauth.ms"] = str(logins.choice((0, 200, 2_000)))
+    quotas = random.Random(f"{seed}/quotas")
+    if quotas.random() < QUOTAS_CHANCE:
+        clients = _with_changers(quotas, clients, "quota changer", (2, 6))
     return Plan(
         seed=seed,
         settings=settings,
@@ -264,11 +277,13 @@ def _with_transactions(
     )
 
 
-def _with_rights(chance: random.Random, clients: tuple[ClientPlan, ...]) -> tuple[ClientPlan, ...]:
-    """Return those clients that ask for what they know, and some that change rights."""
-    kept = tuple(one for one in clients if one.kind not in NOT_BESIDE_RIGHTS)
+def _with_changers(
+    chance: random.Random, clients: tuple[ClientPlan, ...], kind: str, steps: tuple[int, int]
+) -> tuple[ClientPlan, ...]:
+    """Return those clients that ask for what they know, and one or two of another kind."""
+    kept = tuple(one for one in clients if one.kind not in NOT_BESIDE_CHANGERS)
     return kept + tuple(
-        ClientPlan(f"rights changer {number}", "rights changer", chance.randint(3, 12))
+        ClientPlan(f"{kind} {number}", kind, chance.randint(*steps))
         for number in range(1, chance.randint(1, 2) + 1)
     )
 

@@ -11,8 +11,10 @@ from tests.simulation.clients import (
     groups,
     hand_markers,
     hostile,
+    login_changers,
     member_transactors,
     producers,
+    quota_changers,
     rights_changers,
     transactors,
 )
@@ -33,4 +35,6 @@ KINDS: Final[dict[str, Run]] = {
     **member_transactors.KINDS,
     **hand_markers.KINDS,
     **rights_changers.KINDS,
+    **login_changers.KINDS,
+    **quota_changers.KINDS,
 }

@@ -6,7 +6,7 @@ import pytest
 
 from broker.security.acl.authorizer import Authorizer
 from tests.simulation.history import tell
-from tests.simulation.plan import NOT_BESIDE_RIGHTS, ClientPlan, Plan, write_plan
+from tests.simulation.plan import NOT_BESIDE_CHANGERS, ClientPlan, Plan, write_plan
 
 KIND = "rights changer"
 
@@ -52,4 +52,4 @@ def test_they_come_in_some_histories_and_not_beside_those_that_ask_anything() ->
     assert 5 < len(with_rights) < 60
     for plan in with_rights:
         assert "authorizer.class.name" in plan.settings
-        assert not {one.kind for one in plan.clients} & NOT_BESIDE_RIGHTS
+        assert not {one.kind for one in plan.clients} & NOT_BESIDE_CHANGERS
