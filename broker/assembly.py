@@ -27,6 +27,7 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
+from broker.partitions.flush_pool import FlushPool
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partition, Partitions
@@ -95,7 +96,7 @@ def assemble(
     partitions, purgatory = Partitions(metrics), Purgatory(metrics)
     pool = BlockingPool(executor(_threads(config), "blocking"), loop)
     record_work = RecordWork(pool, metrics)
-    flush_pool = BlockingPool(executor(FLUSH_THREADS, "flush"), loop)
+    flush_pool = FlushPool(executor(FLUSH_THREADS, "flush"), loop)
     commit, appends = _commit_and_appends(
         logs, config, record_work, pool, flush_pool, purgatory, metrics, clock
     )

@@ -70,6 +70,12 @@ class Flush:
         self.is_again = False  # there was no descriptor for the flush before
         self.elapsed_ns = 0  # of `run`, if its caller measures that
 
+    @property
+    def only_file(self) -> File | None:
+        """The file whose fdatasync does the same as `run`; None if there is more to do."""
+        is_one = len(self._files) == 1 and not (self._paths or self._directories)
+        return self._files[0] if is_one else None
+
     def run(self) -> None:
         """Sync everything captured. For a thread of the pool. Raises OSError: data may be lost."""
         for file in self._files:

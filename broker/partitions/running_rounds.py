@@ -5,6 +5,10 @@ due, a few rounds share them: the file system commits their journal entries toge
 waits for few others. Rounds and lanes are both `FlushRound`s and differ in how many may run at a
 time. One that is stuck counts against neither: it is put aside, and another takes over the flushes
 that it has not begun.
+
+Where the kernel runs fdatasyncs by itself, the flushes of a round or a lane that are no more than
+that begin there, all at once, and need no thread (`KernelRound`). They count and get stuck as the
+others.
 """
 
 from __future__ import annotations
@@ -12,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from broker.partitions.flush_pool import FlushPool
 from broker.partitions.flush_round import FlushRound, Job
+from broker.partitions.kernel_round import KernelRound
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import SECOND_NS
 from broker.runtime.owners import Owner
@@ -84,6 +90,9 @@ class RunningRounds:
 
     def run(self, jobs: list[Job], now_ns: int) -> None:
         """Run flushes one after the other, if there are many in rounds side by side."""
+        jobs = self._begin_in_kernel(jobs, self._rounds, now_ns)
+        if not jobs:
+            return
         count = max(1, min(ROUNDS_TOGETHER_MAX, len(jobs) // FLUSHES_PER_ROUND_MIN))
         for first in range(count):
             self._run(FlushRound(jobs[first::count], now_ns, self._now_ns), self._rounds)
@@ -92,7 +101,27 @@ class RunningRounds:
         """Run flushes side by side, in as many lanes as are free."""
         free = self.free_lanes
         for first in range(min(free, len(jobs))):
-            self._run(FlushRound(jobs[first::free], now_ns, self._now_ns), self._lanes)
+            if some := self._begin_in_kernel(jobs[first::free], self._lanes, now_ns):
+                self._run(FlushRound(some, now_ns, self._now_ns), self._lanes)
+
+    def _begin_in_kernel(
+        self, jobs: list[Job], among: dict[FlushRound, None], now_ns: int
+    ) -> list[Job]:
+        """Begin what the kernel takes; return what is left for threads."""
+        pool = self._pool
+        if not (isinstance(pool, FlushPool) and pool.runs_syncs):
+            return jobs
+        round_ = KernelRound(now_ns, self._now_ns, self._told)
+        others = round_.begin(jobs, pool)
+        if round_.left:
+            among[round_] = None
+        return others
+
+    def _told(self, round_: KernelRound) -> None:
+        if round_.left:
+            self._finish(round_)
+        else:
+            self._end(round_, None)
 
     def _run(self, round_: FlushRound, among: dict[FlushRound, None]) -> None:
         among[round_] = None

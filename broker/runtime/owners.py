@@ -117,6 +117,13 @@ def from_thread(
     loop.call_soon_threadsafe(_step, owner, call, arguments)
 
 
+def on_readable(
+    loop: asyncio.AbstractEventLoop, owner: Owner, descriptor: int, call: Callable[..., object]
+) -> None:
+    """Call each time a descriptor is readable, until `remove_reader`."""
+    loop.add_reader(descriptor, _step, owner, call, ())
+
+
 def step(owner: Owner, call: Callable[..., object], *arguments: Any) -> None:
     """Call now; its failure is contained as that of a step of its own."""
     _step(owner, call, arguments)

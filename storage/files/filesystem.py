@@ -37,6 +37,7 @@ ON_THE_LOOP: Final = {
     "File.is_cached": "probes without waiting",
     "File.map": "reserves addresses and reads nothing",
     "File.forget_pages": "releases pages; the bytes sent in between are bounded",
+    "File.note_synced": "counts, after the kernel has said that the disk has the bytes",
     "File.size": "the inode of an open file is in memory",
     "File.truncate": "undoes a failed write; nothing else writes to that log meanwhile",
     "File.close": "no write is pending that a close would wait for",
@@ -88,6 +89,13 @@ class File(Protocol):
 
     def fdatasync(self) -> None:
         """Make all bytes written before the call durable, and the size with them."""
+
+    @property
+    def sync_descriptor(self) -> int:
+        """The descriptor for an fdatasync by another way; -1 if only `fdatasync` may do it."""
+
+    def note_synced(self, covered: int) -> None:
+        """Note that such an fdatasync has covered the first `covered` writes."""
 
     def truncate(self, size: int) -> None:
         """Cut (or grow with zeros) to `size` bytes."""

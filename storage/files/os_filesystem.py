@@ -143,6 +143,13 @@ class OsFile:
         os.fdatasync(self._fd)
         self.synced_writes = covered
 
+    @property
+    def sync_descriptor(self) -> int:
+        return self._fd
+
+    def note_synced(self, covered: int) -> None:
+        self.synced_writes = covered
+
     def truncate(self, size: int) -> None:
         self.writes += 1
         os.ftruncate(self._fd, size)

@@ -52,6 +52,7 @@ class OverlayFile:
     __slots__ = ("_file", "_node", "_overlay", "mapped", "path", "recent", "writes")
 
     dirty = False  # changes in memory need no fsync
+    sync_descriptor = -1
 
     def __init__(self, overlay: Overlay, path: str, node: _Node, file: File | None) -> None:
         self._overlay = overlay
@@ -134,6 +135,9 @@ class OverlayFile:
 
     def fdatasync(self) -> None:
         """Do nothing: changes in memory need no fsync."""
+
+    def note_synced(self, covered: int) -> None:
+        """Do nothing: there is no descriptor."""
 
     def reserve(self, size: int) -> None:
         """Do nothing: the disk gets no writes."""

@@ -201,6 +201,13 @@ class FaultyFile(OsFile):
             super().pwrite(buffer, position)
         faults._pass("after", "pwrite", self.path)
 
+    @property
+    def sync_descriptor(self) -> int:
+        """The kernel may sync it, unless an fdatasync has a fault, or has had one."""
+        faults = self._filesystem.faults
+        is_watched = self.lying or any(fault.operation == "fdatasync" for fault in faults)
+        return -1 if is_watched else super().sync_descriptor
+
     def fdatasync(self) -> None:
         covered = self.writes
         status = os.fstat(self._fd)

@@ -81,6 +81,11 @@ class MemoryFile:
                 raise os_error(errno.ENOSPC, self.path)
         inode.write(data, position)
 
+    sync_descriptor = -1
+
+    def note_synced(self, covered: int) -> None:
+        raise AssertionError("no descriptor, no sync beside the process")
+
     def fdatasync(self) -> None:
         self._check()
         covered, mark = self.writes, self._inode.mark  # what comes while this waits is not covered

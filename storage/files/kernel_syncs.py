@@ -1,0 +1,110 @@
+"""fdatasyncs that the kernel runs beside this process: Linux's asynchronous I/O, without threads.
+
+A thread for an fdatasync has to be woken, and takes the interpreter's lock before it and after it.
+Both cost more CPU than most fdatasyncs, and hold up the loop's thread. Here one system call
+(`io_submit` with IOCB_CMD_FDSYNC, since Linux 4.18) begins an fdatasync, and the kernel's workers
+run any number of them side by side. As each one ends, the kernel counts up a descriptor (an
+eventfd), which an event loop can wait for.
+
+    begin(number, fd) …   never waits for the disk
+    fileno()              readable when an fdatasync has ended
+    take()                (number, errno) of those that have ended; 0: the data are on the disk
+
+An error is reported as fdatasync would: it belongs to the open file, which the kernel holds open
+until the fdatasync has ended. Other kernels, processors and some sandboxes refuse all this: then
+`kernel_syncs` returns None, or `begin` returns False, and the caller needs threads.
+
+Source: the manual pages io_setup(2), io_submit(2), io_getevents(2) and the header linux/aio_abi.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+import sys
+from contextlib import suppress
+from typing import Final
+
+SYNCS_MAX: Final = 1024  # under way at a time
+TAKEN_MAX: Final = 128  # by one call of `take`
+
+_CALLS: Final = {  # the numbers of io_setup, io_destroy, io_getevents, io_submit
+    "x86_64": (206, 207, 208, 209),
+    "aarch64": (0, 1, 4, 2),
+}
+_IOCB_CMD_FDSYNC: Final = 3
+_IOCB_FLAG_RESFD: Final = 1
+# data, key, rw_flags, opcode, priority, fd, buffer, nbytes, offset, reserved, flags, resfd
+_IOCB: Final = struct.Struct("<QIiHhIQQqQII")
+_EVENT: Final = struct.Struct("<QQqq")  # data, the iocb's address, result, result2
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+_NONE, _ONE, _MAX = ctypes.c_long(0), ctypes.c_long(1), ctypes.c_long(TAKEN_MAX)
+
+
+class KernelSyncs:
+    """The fdatasyncs that the kernel runs for one caller, on one thread."""
+
+    __slots__ = ("_context", "_destroy", "_ended", "_events", "_getevents", "_iocb", "_iocbs",
+                 "_submit", "is_refused", "under_way")  # fmt: skip
+
+    def __init__(self, context: int, calls: tuple[int, int, int, int]) -> None:
+        """`context` is what io_setup gave; it ends with `close`."""
+        self._context = ctypes.c_ulong(context)
+        _, self._destroy, self._getevents, self._submit = map(ctypes.c_long, calls)
+        self._ended = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._iocb = ctypes.create_string_buffer(_IOCB.size)  # the kernel copies it
+        self._iocbs = (ctypes.c_void_p * 1)(ctypes.addressof(self._iocb))
+        self._events = ctypes.create_string_buffer(_EVENT.size * TAKEN_MAX)
+        self.under_way = 0
+        self.is_refused = False  # this kernel, or a filter of system calls, does not do it
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when an fdatasync has ended."""
+        return self._ended
+
+    def begin(self, number: int, fd: int) -> bool:
+        """Begin an fdatasync of `fd`; return False if the kernel does not take it."""
+        if self.is_refused or self.under_way >= SYNCS_MAX:
+            return False
+        _IOCB.pack_into(
+            self._iocb,
+            0,
+            *(number, 0, 0, _IOCB_CMD_FDSYNC, 0, fd, 0, 0, 0, 0, _IOCB_FLAG_RESFD, self._ended),
+        )
+        if _LIBC.syscall(self._submit, self._context, _ONE, self._iocbs) != 1:
+            self.is_refused = ctypes.get_errno() not in (errno.EAGAIN, errno.EBADF)
+            return False
+        self.under_way += 1
+        return True
+
+    def take(self) -> list[tuple[int, int]]:
+        """Return the number and errno of fdatasyncs that have ended. Does not wait."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._ended)
+        count = _LIBC.syscall(self._getevents, self._context, _NONE, _MAX, self._events, None)
+        if count <= 0:
+            return []
+        if count == TAKEN_MAX:  # perhaps there are more
+            os.eventfd_write(self._ended, 1)
+        self.under_way -= count
+        ended = memoryview(self._events)[: count * _EVENT.size]
+        return [(number, -result) for number, _, result, _ in _EVENT.iter_unpack(ended)]
+
+    def close(self) -> None:
+        """Give everything back. Waits for what is under way."""
+        _LIBC.syscall(self._destroy, self._context)
+        os.close(self._ended)
+
+
+def kernel_syncs() -> KernelSyncs | None:
+    """Return the fdatasyncs of a kernel that seems to run them, or None."""
+    calls = _CALLS.get(platform.machine())
+    if sys.platform != "linux" or calls is None or struct.calcsize("P") != 8:
+        return None
+    context = ctypes.c_ulong(0)
+    if _LIBC.syscall(ctypes.c_long(calls[0]), ctypes.c_long(SYNCS_MAX), ctypes.byref(context)):
+        return None
+    return KernelSyncs(context.value, calls)

@@ -1,0 +1,117 @@
+"""Rounds in the kernel: told flush by flush, stuck as others, and what is more goes to threads."""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker.partitions.flush_pool import FlushPool, SyncDone
+from broker.partitions.flush_round import FlushRound
+from broker.partitions.running_rounds import STUCK_NS, RunningRounds
+from broker.runtime.blocking_pool import thread_executor
+
+
+class Pool(FlushPool):
+    """Begins syncs of files, which are their names here, that end when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_executor(2, "test"), asyncio.get_running_loop())
+        self.begun: dict[Any, SyncDone] = {}
+        self.refused: set[Any] = set()
+
+    def begin_sync(self, file: Any, done: SyncDone) -> bool:
+        if file in self.refused:
+            return False
+        self.begun[file] = done
+        return True
+
+
+class Flush:
+    def __init__(self, only_file: str | None) -> None:
+        self.only_file = only_file
+        self.ran = False
+        self.elapsed_ns = 0
+
+    def run(self) -> None:
+        self.ran = True
+
+
+class Partition:
+    flush_started_ns = 5
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.pool = Pool()
+        self.finished: list[Any] = []
+        self.ended_rounds = 0
+        self.rounds = RunningRounds(self.pool, self._finish, self._ended, lambda: 12)
+
+    def _finish(self, round_: FlushRound) -> None:
+        self.finished += [(flush, error) for _, flush, error in round_.take_ended()]
+
+    def _ended(self) -> None:
+        self.ended_rounds += 1
+
+    def run(self, *flushes: Flush, in_lanes: bool = False) -> None:
+        jobs: list[Any] = [(Partition(), flush) for flush in flushes]
+        (self.rounds.run_in_lanes if in_lanes else self.rounds.run)(jobs, 0)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    made = Rig()
+    yield made
+    made.pool.close()
+
+
+async def test_a_flush_is_told_when_it_ends_and_does_not_wait_for_its_round(rig: Rig) -> None:
+    one, two = Flush("one"), Flush("two")
+    rig.run(one, two)
+    assert list(rig.pool.begun) == ["one", "two"]
+    assert rig.rounds.is_any
+    rig.pool.begun["two"](None)
+    assert rig.finished == [(two, None)]
+    assert two.elapsed_ns == 7
+    assert rig.ended_rounds == 0
+    error = OSError(errno.EIO, "broken")
+    rig.pool.begun["one"](error)
+    assert rig.finished == [(two, None), (one, error)]
+    assert rig.ended_rounds == 1
+    assert not rig.rounds.is_any
+
+
+@pytest.mark.parametrize("in_lanes", [False, True])
+async def test_what_the_kernel_does_not_take_runs_in_a_thread(rig: Rig, in_lanes: bool) -> None:
+    more, refused, taken = Flush(None), Flush("refused"), Flush("taken")
+    rig.pool.refused.add("refused")
+    rig.run(more, refused, taken, in_lanes=in_lanes)
+    async with asyncio.timeout(10):
+        while len(rig.finished) < 2:
+            await asyncio.sleep(0.001)
+    assert more.ran
+    assert refused.ran
+    assert not taken.ran
+    assert rig.rounds.is_any
+    rig.pool.begun["taken"](None)
+    assert not rig.rounds.is_any
+
+
+async def test_a_stuck_round_lets_others_start_and_is_finished_late(rig: Rig) -> None:
+    one, two, three = Flush("one"), Flush("two"), Flush("three")
+    rig.run(one)
+    rig.run(two)
+    assert not rig.rounds.may_start
+    rig.rounds.pass_stuck(STUCK_NS + 1)
+    assert rig.rounds.stuck_count == 2
+    assert rig.rounds.may_start
+    rig.run(three)
+    assert list(rig.pool.begun) == ["one", "two", "three"], "none was begun twice"
+    rig.pool.begun["one"](None)
+    assert rig.finished == [(one, None)]
+    assert rig.rounds.stuck_count == 1
+    rig.pool.begun["two"](None)
+    rig.pool.begun["three"](None)
+    assert not rig.rounds.is_any

@@ -1,0 +1,101 @@
+"""fdatasyncs of the kernel: they end, each is told once, and what is refused is said so."""
+
+import errno
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.files import kernel_syncs as module
+from storage.files.kernel_syncs import TAKEN_MAX, KernelSyncs, kernel_syncs
+
+
+@pytest.fixture
+def syncs() -> Iterator[KernelSyncs]:
+    made = kernel_syncs()
+    if made is None:
+        pytest.skip("this kernel runs no fdatasyncs")
+    yield made
+    made.close()
+
+
+def taken(syncs: KernelSyncs) -> list[tuple[int, int]]:
+    found = []
+    while syncs.under_way:
+        assert select.select([syncs], [], [], 10)[0], "the kernel says when one has ended"
+        found += syncs.take()
+    return found
+
+
+def test_each_sync_is_told_once_also_of_a_file_that_is_closed_meanwhile(
+    syncs: KernelSyncs, tmp_path: Path
+) -> None:
+    for number in range(20):
+        fd = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
+        os.pwrite(fd, b"data", 0)
+        assert syncs.begin(2**63 + number, fd)
+        os.close(fd)
+    assert sorted(taken(syncs)) == [(2**63 + number, 0) for number in range(20)]
+    assert syncs.take() == []
+
+
+def test_more_than_one_call_takes_are_all_told(syncs: KernelSyncs, tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    count = 2 * TAKEN_MAX + 1
+    begun = sum(syncs.begin(number, fd) for number in range(count))
+    assert begun == count
+    while begun and select.select([syncs], [], [], 10)[0]:
+        some = syncs.take()
+        assert len(some) <= TAKEN_MAX
+        begun -= len(some)
+    assert (begun, syncs.under_way) == (0, 0)
+    os.close(fd)
+
+
+def test_no_more_are_begun_than_the_kernel_was_asked_for(
+    syncs: KernelSyncs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SYNCS_MAX", 2)
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    assert [syncs.begin(number, fd) for number in range(3)] == [True, True, False]
+    assert len(taken(syncs)) == 2
+    assert syncs.begin(3, fd)
+    assert taken(syncs) == [(3, 0)]
+    os.close(fd)
+
+
+def test_what_cannot_be_synced_is_refused_and_a_closed_file_is_not_the_kernels_fault(
+    syncs: KernelSyncs,
+) -> None:
+    assert not syncs.begin(1, 10_000_000)
+    assert not syncs.is_refused
+    reading, writing = os.pipe()
+    assert not syncs.begin(2, writing)  # EINVAL, as of a kernel before 4.18
+    assert syncs.is_refused
+    assert not syncs.under_way
+    os.close(reading)
+    os.close(writing)
+
+
+def test_an_error_of_the_disk_is_told_as_its_number(
+    syncs: KernelSyncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the kernel writes it into the event: the negative errno."""
+
+    class Library:
+        def syscall(self, number: object, *arguments: object) -> int:
+            module._EVENT.pack_into(syncs._events, 0, 7, 0, -errno.EIO, 0)
+            return 1
+
+    syncs.under_way = 1
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_LIBC", Library())
+        assert syncs.take() == [(7, errno.EIO)]
+    assert not syncs.under_way
+
+
+def test_another_processor_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.platform, "machine", lambda: "pdp11")
+    assert kernel_syncs() is None
