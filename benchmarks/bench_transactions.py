@@ -169,7 +169,7 @@ async def measure(directory: Path, options: argparse.Namespace) -> None:
             f"| {name} | {loop_us:.0f} | {other_us:.0f} | {syncs:.1f} | {rate:.0f} |\n"
         )
     if options.profile:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(50)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(70)
     await rig.close()
 
 

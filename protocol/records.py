@@ -243,29 +243,37 @@ def build(
     taken = list(records)
     if not taken:
         raise ValueError("a batch has at least one record, got none")
-    base_timestamp = taken[0].timestamp
-    body = bytearray()
-    for delta, record in enumerate(taken):
-        body += _packed(record, as_int64(record.timestamp - base_timestamp), delta)
+    first = taken[0]
+    base_timestamp = max_timestamp = first[1]
+    if len(taken) == 1:
+        body = _packed(first, 0, 0)
+    else:
+        body = b"".join(
+            [
+                _packed(record, as_int64(record[1] - base_timestamp), delta)
+                for delta, record in enumerate(taken)
+            ]
+        )
+        max_timestamp = max([record[1] for record in taken])
     packed = compress(codec, body) if codec else body
     attributes = codec
     attributes |= TRANSACTIONAL if transactional else 0
     attributes |= CONTROL if control else 0
     attributes |= LOG_APPEND_TIME if timestamp_type else 0
     header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=HEADER_SIZE - LOG_OVERHEAD + len(packed),
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=len(taken) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=max([record[1] for record in taken]),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(taken),
+        base_offset,
+        HEADER_SIZE - LOG_OVERHEAD + len(packed),
+        leader_epoch,
+        MAGIC,
+        0,  # the CRC
+        attributes,
+        len(taken) - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(taken),
     )
     try:
         batch = bytearray(pack_header(header))
@@ -279,6 +287,10 @@ def build(
 def _packed(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
     """Return the bytes of one record. Most of its numbers take one byte."""
     _, _, key, value, headers = record
+    if not (headers or timestamp_delta or offset_delta or key is None or value is None):
+        # Records of coordinators are alone in their batches.
+        packed = b"\0\0\0%b%b%b%b\0" % (_varint(len(key)), key, _varint(len(value)), value)
+        return _varint(len(packed)) + packed
     parts = [
         b"\0",
         _varint(timestamp_delta),

@@ -6,63 +6,27 @@ from the registries of their languages, in the versions named in `programs`; wha
 skips its test with the reason.
 """
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.interop.go_program import fetch, franz_go, run
 from tests.interop.oracle.kafka import OracleMissingError, libs
 from tests.support.broker_process import BrokerProcess
 
 PROGRAMS = Path(__file__).parent / "programs"
 KAFKAJS = ("kafkajs@2.2.4", "kafkajs-snappy@1.1.0")
-GO_MODULES_NEED = (1, 26)
 JAVA_MODES = (
     "range", "range-static", "cooperative", "range-regex", "consumer", "consumer-static",
 )  # fmt: skip
-TOOL_TIMEOUT_S = 240
 LOOK_FOR_LATE_ONES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 pytestmark = pytest.mark.interop
 
 
-def run(*command: str, cwd: Path | None = None, **environment: str) -> list[str]:
-    """Run a program to its end; return its output lines."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=TOOL_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command[0]}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
-    return done.stdout.splitlines()
-
-
-def fetch(*command: str, cwd: Path, **environment: str) -> None:
-    """Run a tool that may need a registry; skip the test if it fails."""
-    if shutil.which(command[0]) is None:
-        pytest.skip(f"needs {command[0]} on the PATH")
-    try:
-        run(*command, cwd=cwd, **environment)
-    except (AssertionError, subprocess.TimeoutExpired) as error:
-        pytest.skip(f"{' '.join(command[:2])} could not: {str(error)[-300:]}")
-
-
 def test_franz_go(tmp_path: Path) -> None:
-    if shutil.which("go") is None:
-        pytest.skip("needs go on the PATH")
-    (found,) = run("go", "env", "GOVERSION")
-    if tuple(int(one) for one in found.removeprefix("go").split(".")[:2]) < GO_MODULES_NEED:
-        pytest.skip(f"franz-go needs go {'.'.join(map(str, GO_MODULES_NEED))}, found {found}")
-    source = PROGRAMS / "franz_go"
-    fetch("go", "mod", "download", cwd=source)
-    program = str(tmp_path / "franz_go")
-    run("go", "build", "-mod=readonly", "-buildvcs=false", "-o", program, ".", cwd=source)
+    program = franz_go(tmp_path)
     with BrokerProcess(tmp_path / "data", LOOK_FOR_LATE_ONES) as broker:
         lines = run(program, broker.address)
     assert lines == [

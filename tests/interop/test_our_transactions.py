@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer
 
 from client import cli
-from client.kafka import admin, groups, transaction_requests
+from client.kafka import admin, groups, transaction_requests, transactions
 from client.kafka.connection import Connection
 from client.kafka.transactional_producer import TransactionalProducer, TransactionSettings
 from client.places import Place
@@ -28,6 +28,7 @@ from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.transaction_requests import until
 from tests.support.two_dialects import TwoDialects, run
 
 pytestmark = pytest.mark.interop
@@ -159,6 +160,14 @@ def taken_over(broker: Any, name: str, older: TransactionalProducer) -> None:
         older.flush()
         with producer(broker, name) as newer, newer.transaction():
             newer.send(name, b"new")
+        # While Kafka still writes the newer one's markers, it answers CONCURRENT_TRANSACTIONS to
+        # the older one's commit, which may also mean that it stands: the outcome is then unknown.
+        with Connection(broker.address, TIMEOUT_S) as connection:
+            until(lambda: not transactions.is_open(state_of(connection, name)), "its end")
+
+
+def state_of(connection: Connection, name: str) -> str:
+    return transactions.describe(connection, name).transaction_state
 
 
 def test_a_timeout_is_called_so_and_recovered_from(broker: Any, name: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from client.kafka.connection import Connection
+from tests.interop.go_program import franz_go
 from tests.interop.group_requests import State
 from tests.interop.oracle.kafka import OracleMissingError, older_clients
 from tests.interop.transaction_brokers import kafka_with_transactions, ours_with_transactions
@@ -42,6 +43,7 @@ ERRORS = {
     "confluent-kafka": ["_FENCED", "_FENCED"],
     "kafka-python": ["KafkaError", "ProducerFencedError"],
     "aiokafka": ["AssertionError", "ProducerFenced"],
+    "franz-go": ["INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"],
     "ours": ["ProducerFenced", "TransactionTimedOut"],
 }
 
@@ -63,6 +65,8 @@ def live(state: State, client: str, topic: str, directory: Path) -> None:
             older_clients()
         except OracleMissingError as missing:
             pytest.skip(str(missing))
+    if client == "franz-go":
+        franz_go(directory)
     source = Transactor.create(state, f"source-{topic}-{client}")
     for _ in range(GROUP_OFFSET):
         source.produce(transactional_id=None, transactional=False, producer_id=-1)

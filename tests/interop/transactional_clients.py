@@ -250,6 +250,18 @@ def by_older_java(place: Place) -> list[str]:
     return by_java(place._replace(directory=str(directory)), older_clients())
 
 
+def by_franz_go(place: Place) -> list[str]:
+    """franz-go, by a program that `go_program` has built into the directory."""
+    program = Path(place.directory) / "franz_go"
+    times = (str(TIMEOUT_MS), str(int(OVER_S * 1000)))
+    arguments = (place.address, place.topic, place.source, place.group, place.name, *times)
+    done = subprocess.run(
+        [str(program), *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-3000:]}"
+    return done.stdout.splitlines()
+
+
 def by_ours(place: Place) -> list[str]:
     """The client of this repository."""
     source = client.places.Place(place.source, 0)
@@ -302,6 +314,7 @@ LIVES: dict[str, Life] = {
     "confluent-kafka": by_confluent,
     "kafka-python": by_kafka_python,
     "aiokafka": by_aiokafka,
+    "franz-go": by_franz_go,
     "ours": by_ours,
 }
 

@@ -2,6 +2,7 @@
 // franz-go.
 //
 // Usage: franz_go ADDRESS. Prints a line for each thing done; ends with 1 at the first surprise.
+// With more arguments: `live`.
 package main
 
 import (
@@ -135,6 +136,10 @@ func administer(ctx context.Context, admin *kadm.Client, count int) {
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Second)
 	defer cancel()
+	if len(os.Args) > 2 {
+		live(ctx, os.Args[1:])
+		return
+	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(os.Args[1]))
 	check("client", err)
 	defer client.Close()
