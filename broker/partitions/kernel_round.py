@@ -12,6 +12,8 @@ from functools import partial
 from broker.partitions.flush_pool import FlushPool
 from broker.partitions.flush_round import FlushRound, Job
 
+KERNEL_BYTES_MAX = 128 * 1024  # of a flush: writing more out takes its worker long
+
 
 class KernelRound(FlushRound):
     """Flushes that were begun in the kernel; none of them waits to begin, so no rest is taken."""
@@ -30,7 +32,8 @@ class KernelRound(FlushRound):
         """Begin the flushes that the kernel takes; return the others."""
         others: list[Job] = []
         for job in jobs:
-            file = job[1].only_file
+            flush = job[1]
+            file = flush.only_file if flush.size_bytes <= KERNEL_BYTES_MAX else None
             if file is not None and pool.begin_sync(file, partial(self._synced, job)):
                 self.left += 1
             else:

@@ -6,9 +6,10 @@ waits for few others. Rounds and lanes are both `FlushRound`s and differ in how 
 time. One that is stuck counts against neither: it is put aside, and another takes over the flushes
 that it has not begun.
 
-Where the kernel runs fdatasyncs by itself, the flushes of a round or a lane that are no more than
-that begin there, all at once, and need no thread (`KernelRound`). They count and get stuck as the
-others.
+Where the kernel runs fdatasyncs by itself, the small flushes of a round or a lane begin there, all
+at once, and need no thread (`KernelRound`). They count and get stuck as the others. The kernel's
+workers share the loop's processor. So a flush that is alone goes to a thread, which may use another
+one, and ends a little sooner; and so does a large one.
 """
 
 from __future__ import annotations
@@ -99,17 +100,18 @@ class RunningRounds:
 
     def run_in_lanes(self, jobs: list[Job], now_ns: int) -> None:
         """Run flushes side by side, in as many lanes as are free."""
-        free = self.free_lanes
+        jobs = self._begin_in_kernel(jobs, self._lanes, now_ns)
+        free = max(1, self.free_lanes)
         for first in range(min(free, len(jobs))):
-            if some := self._begin_in_kernel(jobs[first::free], self._lanes, now_ns):
-                self._run(FlushRound(some, now_ns, self._now_ns), self._lanes)
+            self._run(FlushRound(jobs[first::free], now_ns, self._now_ns), self._lanes)
 
     def _begin_in_kernel(
         self, jobs: list[Job], among: dict[FlushRound, None], now_ns: int
     ) -> list[Job]:
         """Begin what the kernel takes; return what is left for threads."""
         pool = self._pool
-        if not (isinstance(pool, FlushPool) and pool.runs_syncs):
+        is_alone = len(jobs) == 1 and not (self._rounds or self._lanes)
+        if is_alone or not (isinstance(pool, FlushPool) and pool.runs_syncs):
             return jobs
         round_ = KernelRound(now_ns, self._now_ns, self._told)
         others = round_.begin(jobs, pool)

@@ -9,7 +9,8 @@ import pytest
 
 from broker.partitions.flush_pool import FlushPool, SyncDone
 from broker.partitions.flush_round import FlushRound
-from broker.partitions.running_rounds import STUCK_NS, RunningRounds
+from broker.partitions.kernel_round import KERNEL_BYTES_MAX
+from broker.partitions.running_rounds import LANES_MAX, STUCK_NS, RunningRounds
 from broker.runtime.blocking_pool import thread_executor
 
 
@@ -29,8 +30,9 @@ class Pool(FlushPool):
 
 
 class Flush:
-    def __init__(self, only_file: str | None) -> None:
+    def __init__(self, only_file: str | None, size_bytes: int = 100) -> None:
         self.only_file = only_file
+        self.size_bytes = size_bytes
         self.ran = False
         self.elapsed_ns = 0
 
@@ -99,19 +101,48 @@ async def test_what_the_kernel_does_not_take_runs_in_a_thread(rig: Rig, in_lanes
     assert not rig.rounds.is_any
 
 
-async def test_a_stuck_round_lets_others_start_and_is_finished_late(rig: Rig) -> None:
-    one, two, three = Flush("one"), Flush("two"), Flush("three")
+async def test_a_flush_that_is_alone_or_large_runs_in_a_thread(rig: Rig) -> None:
+    one, two, large = Flush("one"), Flush("two"), Flush("large", KERNEL_BYTES_MAX + 1)
     rig.run(one)
-    rig.run(two)
+    assert rig.rounds.is_any
+    async with asyncio.timeout(10):
+        while rig.rounds.is_any:
+            await asyncio.sleep(0.001)
+    assert one.ran
+    rig.run(two, large)
+    assert list(rig.pool.begun) == ["two"]
+    rig.pool.begun["two"](None)
+    async with asyncio.timeout(10):
+        while rig.rounds.is_any:
+            await asyncio.sleep(0.001)
+    assert large.ran
+
+
+async def test_lanes_begin_in_the_kernel_at_once_and_count_as_one(rig: Rig) -> None:
+    flushes = [Flush(str(number)) for number in range(LANES_MAX + 3)]
+    rig.run(*flushes, in_lanes=True)
+    assert len(rig.pool.begun) == LANES_MAX + 3
+    assert rig.rounds.free_lanes == LANES_MAX - 1
+    for done in rig.pool.begun.values():
+        done(None)
+    assert rig.rounds.free_lanes == LANES_MAX
+
+
+async def test_a_stuck_round_lets_others_start_and_is_finished_late(rig: Rig) -> None:
+    one, two, three, four, five, six = map(Flush, ("one", "two", "three", "four", "five", "six"))
+    rig.run(one, two)
+    rig.run(three, four)
     assert not rig.rounds.may_start
     rig.rounds.pass_stuck(STUCK_NS + 1)
     assert rig.rounds.stuck_count == 2
     assert rig.rounds.may_start
-    rig.run(three)
-    assert list(rig.pool.begun) == ["one", "two", "three"], "none was begun twice"
+    rig.run(five, six)
+    names = ["one", "two", "three", "four", "five", "six"]
+    assert list(rig.pool.begun) == names, "none was begun twice"
     rig.pool.begun["one"](None)
-    assert rig.finished == [(one, None)]
-    assert rig.rounds.stuck_count == 1
     rig.pool.begun["two"](None)
-    rig.pool.begun["three"](None)
+    assert rig.finished == [(one, None), (two, None)]
+    assert rig.rounds.stuck_count == 1
+    for name in names[2:]:
+        rig.pool.begun[name](None)
     assert not rig.rounds.is_any
