@@ -153,7 +153,10 @@ class MemoryBroker:
 
     def start(self) -> None:
         """Open the directory, recover, and assemble the broker. Raises what the server raises."""
-        with mock.patch("broker.assembly.BlockingPool", InlinePool):
+        with (
+            mock.patch("broker.assembly.BlockingPool", InlinePool),
+            mock.patch("broker.assembly.FlushPool", InlinePool),
+        ):
             opened = open_directory(self.loaded.config, self.filesystem, self.clock, os.urandom)
             try:
                 assembly = self.loop.run_until_complete(self._assemble(opened))
