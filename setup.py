@@ -12,4 +12,5 @@ found = find_packages(include=[pattern for name in HOUSE for pattern in (name, f
 setup(
     packages=["barnabas", *(f"barnabas.house.{name}" for name in found)],
     package_dir={f"barnabas.house.{name}": name for name in HOUSE},
+    package_data={"barnabas.house.broker.console": ["page/*", "page/vendor/*"]},
 )

@@ -218,8 +218,8 @@ class Broker:
             if self._loaded.origin("barnabas.http.listener").source is not Source.DEFAULT:
                 raise
             logger.warning(
-                "no /metrics, /healthz and /readyz: %s Set barnabas.http.listener to another"
-                " address, or to nothing",
+                "no console, /metrics, /healthz and /readyz: %s Set barnabas.http.listener to"
+                " another address, or to nothing",
                 error.strerror,
             )
 
@@ -237,7 +237,7 @@ class Broker:
         say_that_it_listens(self._config, self._assembly.bound)
         if self._http is not None and self._config.http is not None:
             logger.info(
-                "listening on http://%s for /metrics, /healthz and /readyz",
+                "listening on http://%s for the console, /metrics, /healthz and /readyz",
                 str(self._config.http._replace(port=self._http.getsockname()[1])).split("//")[1],
             )
 

@@ -53,7 +53,7 @@ async def topics(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     if sort == "name":
         found.sort(key=lambda one: str(one["name"]))
     else:
-        found.sort(key=lambda one: (-one[sort], one["name"]))
+        found.sort(key=lambda one: (-(one[sort] or 0), one["name"]))
     offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
     page = found[offset : offset + limit]
     return data({"total": len(found), "hidden": hidden, "offset": offset, "topics": page})

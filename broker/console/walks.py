@@ -35,17 +35,20 @@ class Rates:
 
     def __init__(self, clock: Clock) -> None:
         self._now_ns = clock.monotonic_ns
-        self._looks: dict[str, tuple[int, int, float]] = {}
+        self._looks: dict[str, tuple[int, int, float | None]] = {}
 
-    def of(self, topic: str, appended: int) -> float:
-        """Return the rate of a topic whose end offsets add up to `appended` now."""
+    def of(self, topic: str, appended: int) -> float | None:
+        """Return the rate of a topic whose end offsets add up to `appended` now.
+
+        None at the first look.
+        """
         now_ns = self._now_ns()
         look = self._looks.get(topic)
         if look is None or now_ns - look[0] > OLD_NS or appended < look[1]:
             if len(self._looks) >= TOPICS_MAX:
                 self._looks.clear()
-            self._looks[topic] = (now_ns, appended, 0.0)
-            return 0.0
+            self._looks[topic] = (now_ns, appended, None)
+            return None
         since_ns, before, rate = look
         if now_ns - since_ns >= FRESH_NS:
             rate = round((appended - before) / ((now_ns - since_ns) / SECOND_NS), 2)

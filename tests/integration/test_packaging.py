@@ -60,6 +60,14 @@ def variables(**others):
     return kept | others
 
 
+def test_the_wheel_has_the_page(environment):
+    (there,) = environment.glob("lib/python*/site-packages/barnabas/house/broker/console/page")
+    here = ROOT / "broker/console/page"
+    for directory in ("", "vendor"):
+        expected = {path.name for path in (here / directory).iterdir()}
+        assert {path.name for path in (there / directory).iterdir()} == expected
+
+
 def test_the_wheel_has_one_name(environment):
     (record,) = environment.glob("lib/python3*/site-packages/barnabas-*.dist-info/RECORD")
     names = {line.partition("/")[0] for line in record.read_text().splitlines()}

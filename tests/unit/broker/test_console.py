@@ -1,6 +1,7 @@
 """The console's door and its views of the broker: a broker in this process, asked over HTTP."""
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -119,6 +120,52 @@ async def test_files_are_compressed_and_known_again(running: ConsoleBroker) -> N
     assert (again.status, again.body) == (304, b"")
     head = await running.ask("/", method="HEAD")
     assert int(head.headers["content-length"]) == len(plain.body)
+
+
+VENDORED = ROOT / "broker/console/page/vendor"
+FIRST_VISIT = (
+    "/", "/assets/style.css", "/assets/page.js", "/assets/kit.js", "/assets/overview.js",
+    "/assets/charts.js", "/assets/login.js", "/assets/icon.svg",
+    "/assets/vendor/preact-htm-3.1.1.js", "/assets/vendor/uplot-1.6.32.js",
+    "/assets/vendor/uplot-1.6.32.css",
+)  # fmt: skip
+
+
+async def test_a_first_visit_transfers_at_most_60_kb(running: ConsoleBroker) -> None:
+    sizes = {}
+    for path in FIRST_VISIT:
+        answered = await running.ask(path, "Accept-Encoding: gzip")
+        assert answered.status == 200, path
+        sizes[path] = len(answered.body) + 600  # headers of both sides, generously
+    assert sum(sizes.values()) <= 60_000, sizes
+
+
+def test_vendored_files_are_those_of_the_list() -> None:
+    listed = json.loads((VENDORED / "list.json").read_text())
+    found = {one["file"]: one["sha256"] for one in listed}
+    there = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in VENDORED.iterdir()
+        if path.suffix in (".js", ".css")
+    }
+    assert there == found
+    assert all(one["licence"] and one["version"] in one["file"] for one in listed)
+    licences = (VENDORED / "LICENSES.txt").read_text()
+    assert licences.count("Permission is hereby granted") == 2
+    assert "Apache License" in licences
+
+
+def test_the_page_asks_nobody_else_and_has_no_code_of_its_own_inline() -> None:
+    page = ROOT / "broker/console/page"
+    html = (page / "index.html").read_text()
+    assert "<style" not in html
+    assert html.count("<script") == html.count('<script type="module" src="/assets/')
+    for path in page.glob("*.*"):
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text, path
+        assert "https:" not in text, path
+        for word in ("innerHTML", "dangerouslySetInnerHTML", "eval(", "document.write"):
+            assert word not in text, (path, word)
 
 
 # -- views -------------------------------------------------------------------------------------

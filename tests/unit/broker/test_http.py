@@ -365,7 +365,7 @@ async def test_the_usual_port_that_is_taken_is_done_without(
         object.__setattr__(found, "static", static)
         broker = Broker(found, system_environment())
         task = await served(broker)
-    assert "no /metrics, /healthz and /readyz: cannot listen on" in caplog.text
+    assert "no console, /metrics, /healthz and /readyz: cannot listen on" in caplog.text
     broker._signals.received(signal.SIGTERM)
     assert await task == EXIT_CLEAN
 
