@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from broker.http.surroundings import Surroundings
 
 VIEWERS_MAX: Final = 16
+READERS_MAX: Final = 4  # requests that read records at a time; others wait
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
 
@@ -34,6 +35,9 @@ class Console:
         self.inquiry = Inquiry(surroundings.assembly)
         self.rates = Rates(self.services.clock)
         self._turns = 0
+        self.readers = asyncio.Semaphore(READERS_MAX)
+        self.exports_now = 0
+        self.columns: dict[str, tuple[int, bytes]] = {}  # of the history, by range
         self.glance: dict[str, Any] | None = None  # of the newest sample
         self._beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.history.listen(self._sampled)
@@ -73,6 +77,8 @@ class Console:
         is_guest = visitor.is_guest
 
         async def watched() -> AsyncGenerator[bytes, None]:
+            if metrics.http_viewers_now >= VIEWERS_MAX:  # others have begun meanwhile
+                return
             events = make()
             metrics.http_viewers_now += 1
             try:

@@ -63,7 +63,12 @@ async def groups(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
 
 async def group(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET group: its members, what they have, and the lag of each partition."""
-    return data(await described(console, visitor, text_of(request, "id")))
+    found = await described(console, visitor, text_of(request, "id"))
+    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 200, 1, PAGE_MAX)
+    found["offset_count"] = len(found["offsets"])
+    found["topics"] = list(dict.fromkeys(one["topic"] for one in found["offsets"]))
+    found["offsets"] = found["offsets"][offset : offset + limit]
+    return data(found)
 
 
 async def reset(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:

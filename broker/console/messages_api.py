@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from broker.console.console import Console
 
 LIMIT_MAX: Final = 200
-WHOLE_SHOWN_MAX: Final = 1024 * 1024  # of a value that is shown and not downloaded
+WHOLE_SHOWN_MAX: Final = 512 * 1024  # of a value that is shown and not downloaded
+EXPORTS_MAX: Final = 2
 EXPORTED_MAX: Final = 1_000_000
 PIECE_BYTES: Final = 64 * 1024
 TAIL_MAX: Final = 100  # records of one event
@@ -57,20 +58,24 @@ async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> 
     source = RecordSource(console, visitor, topic, Budget(console), isolation)
     page = RecordPage(source, limit, filter_of(request), is_newest=order == NEWEST)
     await _begin(page, request, visitor, console, topic, limit)
-    await page.read()
+    async with console.readers:
+        await page.read()
     cursor = page.cursor()
+    shown = []
+    for one in page.records:
+        shown.append(view(topic, one.partition, one.header, one.record))
+        await source.budget.turn()
     return data(
         {
             "topic": topic,
-            "messages": [view(topic, one.partition, one.header, one.record)
-                         for one in page.records],
+            "messages": shown,
             "cursor": written_cursor(cursor),
             "is_complete": not cursor,
             "looked_at": source.looked_at,
             "stands": {str(number): at for number, (at, _) in cursor.items()},
             "problems": source.problems,
         }
-    )  # fmt: skip
+    )
 
 
 async def _begin(
@@ -117,12 +122,13 @@ async def message(request: HttpRequest, visitor: Visitor, console: Console) -> H
     number = number_of(request, "partition", 0, 0, (1 << 31) - 1)
     offset = number_of(request, "offset", -1)
     source = RecordSource(console, visitor, topic, Budget(console, FOR_EVER, FOR_EVER))
-    async for position, records in source.forward(number, offset, offset + 1):
-        for found in records:
-            if found.record.offset == offset:
-                return _whole(request, topic, found)
-        if position > offset:
-            break
+    async with console.readers:
+        async for position, records in source.forward(number, offset, offset + 1):
+            for found in records:
+                if found.record.offset == offset:
+                    return _whole(request, topic, found)
+            if position > offset:
+                break
     raise no_such_record(offset)
 
 
@@ -155,12 +161,22 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     topic = topic_of(request, visitor, console)
     visitor.must(READS, topic)
     limit = number_of(request, "limit", 10_000, 1, EXPORTED_MAX)
+    if console.exports_now >= EXPORTS_MAX:
+        raise ConsoleError(503, "BUSY", f"{EXPORTS_MAX} exports run; try again when one has ended")
     wanted = filter_of(request)
     source = RecordSource(console, visitor, topic, Budget(console, FOR_EVER, FOR_EVER))
     partitions = partitions_of(request, console, topic)
     begin = number_of(request, "offset", 0)
 
     async def lines() -> AsyncGenerator[bytes, None]:
+        console.exports_now += 1
+        try:
+            async for piece in written():
+                yield piece
+        finally:
+            console.exports_now -= 1
+
+    async def written() -> AsyncGenerator[bytes, None]:
         left, piece = limit, bytearray()
         for partition in partitions:
             log = partition.log
@@ -219,7 +235,7 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
         yield event("begun", {"partitions": len(partitions)})
         while True:
             await console.next_sample()
-            source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 4))
+            source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 16))
             page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
             skipped = 0
             for partition in partitions:
@@ -232,7 +248,8 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
                 if arrived > 0:
                     page.add(number, log.start_offset, log.high_watermark, begin, 1)
                 at[number] = log.high_watermark
-            await page.read()
+            async with console.readers:
+                await page.read()
             found = [view(topic, one.partition, one.header, one.record) for one in page.records]
             yield event("messages", {"messages": found, "skipped": skipped})
 

@@ -28,7 +28,7 @@ from protocol.compression import decompress
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from protocol.record_batch import HEADER_SIZE, BatchHeader, read_header, verify
-from protocol.record_errors import RecordError
+from protocol.record_errors import RecordError, TooManyRecords
 from protocol.records import Record, iterate
 
 if TYPE_CHECKING:
@@ -39,8 +39,11 @@ WORK_NS: Final = 250 * MS_NS
 SLICE_NS: Final = MS_NS
 FETCHED_BYTES: Final = 512 * 1024
 INLINE_BYTES: Final = 16 * 1024  # larger batches are checked and opened in a thread
-WIDTH_MAX: Final = 1 << 20  # offsets of one window
+WIDTH_MAX: Final = 1 << 20  # offsets of one window, where there are holes
+DENSE_WIDTH_MAX: Final = 4_096
 PROBES_MAX: Final = 60
+RECORDS_MAX: Final = 1_048_576  # of a batch that is opened, as everywhere in the broker
+KEPT: Final = 5_000  # records of a batch that are held at a time
 HEADERS_MAX: Final = 1_000  # of a record; one with more is damage to whoever shows it
 FETCH_VERSION: Final = 12
 UNREADABLE: Final = frozenset(
@@ -130,10 +133,10 @@ class RecordSource:
     async def forward(
         self, partition: int, position: int, end: int, *, from_batch: bool = False
     ) -> AsyncIterator[tuple[int, list[Found]]]:
-        """Yield batches as (the next position, records), from `position` to `end`.
+        """Yield (the next position, records), from `position` to `end`, batch by batch.
 
-        With `from_batch`, the first batch comes whole, from before the position. One fetch is one
-        or more steps; the caller looks at the budget between them.
+        With `from_batch`, the first batch comes from at most `KEPT` records before the position on.
+        A batch comes in parts of `KEPT` records. The caller looks at the budget between two steps.
         """
         while position < end:
             data = await self.fetch(partition, position, FETCHED_BYTES)
@@ -150,21 +153,27 @@ class RecordSource:
                     break
                 batch = bytes(buffer[place : place + header.size])
                 place += header.size
-                least = header.base_offset if from_batch else position
-                from_batch = False
-                records = await self._opened(partition, header, batch, least)
+                least = position
+                if from_batch:
+                    least = max(header.base_offset, position - KEPT)
+                    from_batch = False
+                async for records in self._opened(partition, header, batch, least):
+                    position = max(position, records[-1].record.offset + 1)
+                    yield position, records
                 position = max(position, header.next_offset)
-                yield position, records
+                yield position, []
             if position == began:  # nothing more is visible
                 return
 
     async def _opened(
         self, partition: int, header: BatchHeader, batch: bytes, least: int
-    ) -> list[Found]:
-        """Return the records of a batch from an offset on; a damaged batch is a problem."""
+    ) -> AsyncIterator[list[Found]]:
+        """Yield the records of a batch from an offset on; a damaged batch is a problem."""
         size_max = self._console.services.config.barnabas_decompressed_bytes_max
         found: list[Found] = []
         try:
+            if header.record_count > RECORDS_MAX:
+                raise TooManyRecords("records", header.record_count, RECORDS_MAX)
             if header.codec or len(batch) > INLINE_BYTES:
                 body = await self._in_thread(partial(_body, batch, size_max))
                 self.budget.bytes_left -= len(body)
@@ -172,11 +181,15 @@ class RecordSource:
                 body = _body(batch, size_max)
             for record in iterate(header, body, from_offset=least, headers_max=HEADERS_MAX):
                 found.append(Found(partition, header, record))
+                self.looked_at += 1
+                if len(found) >= KEPT:
+                    yield found
+                    found = []
                 await self.budget.turn()
         except RecordError as error:
             self._tell(partition, header.base_offset, header.next_offset, str(error))
-        self.looked_at += len(found)
-        return found
+        if found:
+            yield found
 
     async def _in_thread(self, call: Callable[[], bytes]) -> bytes:
         done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -313,18 +326,22 @@ class RecordPage:
             stand.has_more = False
             return
         taken: list[Found] = []
-        first, left = lower, self._source.budget.bytes_left
+        first, count, left = lower, 0, self._source.budget.bytes_left
         steps = self._source.forward(stand.number, lower, upper, from_batch=True)
         async for _, records in steps:
-            if records and not taken:
-                first = max(stand.start, min(lower, records[0].header.base_offset))
-            taken += [found for found in records if found.record.offset < upper]
-            if stand.width > 1 and left - self._source.budget.bytes_left > BYTES_MAX // 2:
+            if records and not count:
+                first = max(stand.start, min(lower, records[0].record.offset))
+            count += len(records)
+            taken += [
+                found for found in records if found.record.offset < upper and self._wanted(found)
+            ]
+            is_much = left - self._source.budget.bytes_left > BYTES_MAX // 2
+            if stand.width > 1 and (is_much or len(taken) > 2 * KEPT):
                 stand.width = max(1, stand.width // 16)
                 return  # and the same again, from further up
-        stand.width = min(WIDTH_MAX, stand.width * 2)
+        stand.width = min(stand.width * 2, DENSE_WIDTH_MAX if count else WIDTH_MAX)
         stand.next = first
-        stand.waiting = [found for found in taken if self._wanted(found)]
+        stand.waiting = taken
         stand.has_more = first > stand.start
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import re
 from dataclasses import asdict, is_dataclass
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ DECODED_BYTES_MAX: Final = 64 * 1024
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MARKERS: Final = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot header"}
 AVRO_FRAME: Final = 5
-SPACES: Final = "\t\n\r"
+CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def shown_bytes(found: bytes | None, cut: int = CUT_BYTES) -> dict[str, Any] | None:
@@ -56,9 +57,7 @@ def _text(head: bytes, *, is_cut: bool) -> str | None:
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=not is_cut)
     except UnicodeDecodeError:
         return None
-    if any(ord(char) < 32 and char not in SPACES for char in text):
-        return None
-    return text
+    return None if CONTROL.search(text) else text
 
 
 def _unpacked(found: bytes) -> str | None:

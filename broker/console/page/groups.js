@@ -21,11 +21,12 @@ function List() {
 }
 
 function Group({ id }) {
-  const { data, error, load } = useLoad("group", { id }, 3);
+  const [offset, setOffset] = useState(0);
+  const { data, error, load } = useLoad("group", { id, offset, limit: 200 }, 3);
   const [dialog, setDialog] = useState("");
   const [lags, setLags] = useState([]);
   useEffect(() => { if (data) setLags((before) => [...before, data.lag].slice(-60)); }, [data]);
-  const topics = data ? [...new Set(data.offsets.map((one) => one.topic))] : [];
+  const topics = data ? data.topics : [];
   const assigned = (assignment) => assignment === null ? "not a consumer's" : Object.entries(assignment).map(([topic, list]) => `${topic}: ${list.join(", ")}`).join("; ") || "nothing";
   const actions = mayWrite() && data && html`<button onClick=${() => setDialog("reset")} disabled=${!topics.length}>Reset offsets …</button><button class="quiet" onClick=${() => setDialog("delete")}>Delete …</button>`;
   return html`<${Page} title=${id} back=${{ href: "#/groups", text: "← Groups" }} actions=${actions}
@@ -35,6 +36,7 @@ function Group({ id }) {
       <h2>Offsets</h2><${Table} caption="Offsets" columns=${[["Topic"], ["Partition", "number"], ["Committed", "number"], ["End", "number wide"], ["Lag", "number"], ["Behind", "number wide"]]}
         rows=${data.offsets.map((one) => [html`<a href=${to("topics", one.topic)}>${one.topic}</a>`, one.partition, count(one.offset), count(one.end), count(one.lag), one.lag_seconds === null ? "–" : one.lag ? span(one.lag_seconds) : "0 s"])}
         empty=${html`<${Empty} title="No committed offsets">The group has not committed anything yet.<//>`} />
+      <${Pager} total=${data.offset_count} offset=${offset} limit=${200} move=${setOffset} />
       <h2>Members</h2><${Table} caption="Members" columns=${[["Client"], ["Host", "wide"], ["Partitions"], ["Member id", "wide mono"]]}
         rows=${data.members.map((one) => [one.client_id || "–", one.host, assigned(one.assignment), one.member_id])}
         empty=${html`<${Empty} title="No members">Nobody consumes at the moment. Offsets can be reset now.<//>`} />`}

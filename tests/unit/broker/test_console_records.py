@@ -200,6 +200,32 @@ async def test_a_bomb_is_named_and_the_page_goes_on(running: ConsoleBroker) -> N
         assert "2097152" in problem["reason"]
 
 
+async def test_a_batch_of_many_records_comes_in_parts(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_pages, "KEPT", 50)
+    append(running, "one", build(records(400), codec=ZSTD))
+    append(running, "one", build(records(3, 400)))
+    assert await offsets(running, "order=newest&limit=30") == list(range(402, -1, -1))
+    assert await offsets(running, "order=oldest&limit=30") == list(range(403))
+    assert await offsets(running, "text=v377%20") == [377]
+    monkeypatch.setattr(record_pages, "RECORDS_MAX", 100)
+    page = await running.get("messages?topic=one")
+    assert [one["offset"] for one in page["messages"]] == [402, 401, 400]
+    assert "400 records" in page["problems"][0]["reason"]
+
+
+async def test_exports_are_bounded(running: ConsoleBroker) -> None:
+    http = running.broker._serving._http
+    assert http is not None
+    await running.get("overview")
+    http._surroundings.console.exports_now = 2
+    await running.get("export?topic=one", 503)
+    http._surroundings.console.exports_now = 0
+    assert (await running.ask("/api/v1/export?topic=one")).status == 200
+    assert http._surroundings.console.exports_now == 0
+
+
 async def test_a_damaged_batch_is_named_and_the_page_goes_on(running: ConsoleBroker) -> None:
     for start in range(0, 40, 10):
         append(running, "one", build(records(10, start)))
