@@ -255,6 +255,9 @@ class Panel:
             until_ns = life.told_to_stop_ns or self._context.world.now_ns
             self._served.append(Served(self._serves_since_ns, until_ns, metrics))
             self._lives.has_served(life.broker)
+            if metrics.fetch_wakeups_lost:
+                what = f"{metrics.fetch_wakeups_lost} partitions of sessions slept through news"
+                self._object("liveness", [what])
         self._quiet.end_life(metrics)
         self._look_at_harm(life)
         if life.died_between_turns and life.has_served:

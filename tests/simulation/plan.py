@@ -178,6 +178,7 @@ LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
 LOGIN_LISTENER: Final = "SASL_PLAINTEXT://127.0.0.1:9093"
 LOGINS_CHANCE: Final = 0.1
 QUOTAS_CHANCE: Final = 0.1
+SESSIONS_CHANCE: Final = 0.25
 SPAN_MS: Final = 5_000  # in which clients come and faults happen
 
 
@@ -221,6 +222,10 @@ def write_plan(seed: str) -> Plan:
     quotas = random.Random(f"{seed}/quotas")
     if quotas.random() < QUOTAS_CHANCE:
         clients = _with_changers(quotas, clients, "quota changer", (2, 6))
+    sessions = random.Random(f"{seed}/sessions")
+    if sessions.random() < SESSIONS_CHANCE:
+        steps = sessions.randint(10, STEPS_MAX)
+        clients += (ClientPlan("session fetcher", "session fetcher", steps),)
     return Plan(
         seed=seed,
         settings=settings,

@@ -1,6 +1,7 @@
 """Consumers and what else asks about logs.
 
 fetcher           fetches (`clients.fetching`)
+session fetcher   fetches within a session (`clients.session_fetcher`)
 msgpack fetcher   fetches records as maps, or raw
 leaver            leaves while its fetch waits: closes, resets or half-closes; or does not read
 lookup            asks for offsets by place and time, and for the ends of epochs
@@ -16,6 +17,7 @@ from tests.simulation.clients.client import MsgpackClient, runs
 from tests.simulation.clients.fetching import Fetcher
 from tests.simulation.clients.lookups import Lookups, Trimmer
 from tests.simulation.clients.readings import Asking, Reading
+from tests.simulation.clients.session_fetcher import SessionFetcher
 
 
 class MsgpackFetcher(MsgpackClient, Fetcher):
@@ -69,6 +71,7 @@ class Leaver(Fetcher):
 
 KINDS: Final = {
     "fetcher": runs(Fetcher),
+    "session fetcher": runs(SessionFetcher),
     "msgpack fetcher": runs(MsgpackFetcher),
     "leaver": runs(Leaver),
     "lookup": runs(Lookups),
