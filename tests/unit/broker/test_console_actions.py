@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from broker.console.sessions import IDLE_MS, LONGEST_MS, SESSIONS_MAX, Sessions, token_of
 from broker.lifecycle.shutdown import EXIT_CLEAN
-from tests.support.console_client import ConsoleBroker
+from broker.security.acl.acl_codes import (
+    CLUSTER_NAME,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from broker.security.acl.acl_entry import AclEntry
+from tests.support.console_client import ConsoleBroker, EventReader
 from tests.support.console_groups import commit
 
 
@@ -179,6 +188,92 @@ async def test_users_log_in_and_have_their_rights(
         await running.post(path, body, 403)
     await running.post("messages/produce", {"topic": "a", "value": "x"}, 404)
     assert await running.stop() == EXIT_CLEAN
+
+
+async def test_events_end_with_the_login(tmp_path: Path) -> None:
+    running = await ConsoleBroker.start(
+        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
+    )
+    await running.post("login", {"user": "admin", "password": "secret"})
+    reader = await EventReader.connect(running, "/api/v1/events")
+    assert await reader.head() == 200
+    kinds = []
+    async for kind, _ in reader.events():
+        kinds.append(kind)
+        if len(kinds) == 1:
+            await running.post("logout", {})
+    assert (kinds[0], kinds[-1]) == ("overview", "ended")
+    reader.close()
+    assert await running.stop() == EXIT_CLEAN
+
+
+async def test_events_end_with_the_right_to_see_them(tmp_path: Path) -> None:
+    running = await ConsoleBroker.start(
+        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
+    )
+    authorizer = running.services.authorizer
+    assert authorizer is not None
+    entry = AclEntry(
+        ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL, "User:alice", "*",
+        AclOperation.DESCRIBE, PermissionType.ALLOW,
+    )  # fmt: skip
+    authorizer.add(entry)
+    await running.post("login", {"user": "alice", "password": "wonder"})
+    await running.get("overview")
+    reader = await EventReader.connect(running, "/api/v1/events")
+    assert await reader.head() == 200
+    kinds = []
+    async for kind, _ in reader.events():
+        kinds.append(kind)
+        if len(kinds) == 1:
+            authorizer.remove(entry)
+    assert (kinds[0], kinds[-1]) == ("overview", "ended")
+    await running.get("overview", 403)
+    reader.close()
+    assert await running.stop() == EXIT_CLEAN
+
+
+class ManualClock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
+    def advance_ms(self, ms: int) -> None:
+        self.ms += ms
+
+
+def test_sessions_are_bounded_and_end() -> None:
+    clock = ManualClock()
+    made = iter(range(1_000))
+    sessions = Sessions(lambda size: next(made).to_bytes(size, "big"), clock)
+    first = sessions.begin("User:a", None, may_write=True)
+    assert sessions.find(first) is not None
+    others = [sessions.begin("User:b", None, may_write=True) for _ in range(SESSIONS_MAX)]
+    assert len(sessions) == SESSIONS_MAX
+    assert sessions.find(first) is None
+    clock.advance_ms(IDLE_MS - 1)
+    assert sessions.find(others[-1]) is not None
+    clock.advance_ms(1)
+    assert sessions.find(others[0]) is None
+    for _ in range(2 * LONGEST_MS // IDLE_MS):
+        clock.advance_ms(IDLE_MS // 2)
+        found = sessions.find(others[-1])
+    assert found is None
+    exists = [True]
+    of_user = sessions.begin("User:c", lambda: exists[0], may_write=True)
+    assert sessions.is_open(of_user)
+    exists[0] = False
+    assert not sessions.is_open(of_user)
+    assert sessions.find(of_user) is None
+    assert token_of("a=b; barnabas_session=x; c") == "x"
+    assert token_of("barnabas_sessions=x") == ""
 
 
 async def test_a_password_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
