@@ -42,7 +42,7 @@ export function Chart({ title, value, lines, data, format, max }) {
         cursor: { y: false, points: { size: 6 } }, padding: [8, 4, 0, 0],
         scales: { y: { range: (_, low, high) => [0, max || (high > 0 ? high * 1.12 : 1)] } },
         axes: [{ ...axis, size: 24, space: 70, values: [[3600, "{HH}:{mm}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
-          { ...axis, size: 58, space: 34, values: (_, ticks) => ticks.map(format) }],
+          { ...axis, size: 72, space: 34, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...lines.map(([label, name], at) => ({
           label, stroke: colour(name), width: 1.5, fill: at === 0 ? faint(colour(name)) : undefined, points: { show: false },
         }))],

@@ -55,7 +55,7 @@ export function Log() {
   const least = LEVELS.indexOf(level);
   const shown = lines.filter((one) => LEVELS.indexOf(one.level) >= least && one.message.toLowerCase().includes(text.toLowerCase())).reverse();
   return html`<${Page} title="Log" lead="The last 1,000 lines, the newest first">
-    <div class="filters"><${Field} label="At least"><select value=${level} onChange=${(event) => setLevel(event.target.value)}>${LEVELS.slice(0, 4).map((one) => html`<option>${one}</option>`)}</select><//>
+    <div class="filters"><${Field} label="At least"><select value=${level} onChange=${(event) => setLevel(event.target.value)}>${LEVELS.slice(0, 4).map((one) => html`<option value=${one}>${one}</option>`)}</select><//>
       <${Field} label="Contains" kind="grow"><input type="search" value=${text} onInput=${(event) => setText(event.target.value)} /><//></div>
     <${Problem} error=${error} />
     ${shown.length ? html`<ol class="log mono">${shown.map((one) => html`<li key=${one.number} class=${one.level.toLowerCase()}><time>${clock(one.time_ms)}</time><span class="level">${one.level}</span><span class="said-line">${one.message}${one.trace && html`<details><summary>Trace</summary><pre tabindex="0" aria-label="Trace">${one.trace}</pre></details>`}</span></li>`)}</ol>`
