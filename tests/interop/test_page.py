@@ -225,6 +225,7 @@ def test_topics_by_keyboard_alone(broker: Served, browser: Any) -> None:
     watched.open("topics")
     tab_to(page, "Create a topic")
     keys.press("Enter")
+    page.wait_for_selector("dialog input:focus")
     keys.type("by-keyboard")
     tab_to(page, "Partitions", "input")
     keys.type("2")
@@ -247,6 +248,7 @@ def test_topics_by_keyboard_alone(broker: Served, browser: Any) -> None:
     keys.press("Enter")
     tab_to(page, "Edit retention.ms")
     keys.press("Enter")
+    page.wait_for_selector("dialog input:focus")
     keys.press("Control+a")
     keys.type("123456")
     keys.press("Enter")
@@ -257,6 +259,7 @@ def test_topics_by_keyboard_alone(broker: Served, browser: Any) -> None:
 
     tab_to(page, "Delete")
     keys.press("Enter")
+    page.wait_for_selector("dialog input:focus")
     keys.type("by-keyboard")
     keys.press("Enter")
     page.wait_for_selector("h1:text('Topics')")
@@ -317,6 +320,7 @@ def test_groups_by_keyboard_alone(broker: Served, browser: Any) -> None:
     assert committed.offset == 0
     tab_to(page, "Delete")
     keys.press("Enter")
+    page.wait_for_selector("dialog input:focus")
     keys.type("of-orders")
     keys.press("Enter")
     page.wait_for_selector("h1:text('Groups')")
