@@ -82,6 +82,8 @@ class Full:
             for data in topic.partitions
         }
         for key, one in asked.items():  # in the order of the request
+            if key not in answers:
+                continue
             cached = session.put(key[0], self._sessions.name_of(key[0]), one)
             cached.told_mark = answers[key].high_watermark
             cached.told_start = answers[key].log_start_offset
