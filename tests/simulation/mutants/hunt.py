@@ -33,6 +33,7 @@ from tests.simulation.mutants.tables import (
     bounds,
     containment,
     durability,
+    fetch_sessions,
     loop_work,
     promises,
     slips_broker,
@@ -61,6 +62,7 @@ TABLES: Final = (
     slips_broker,
     slips_groups,
     transactions,
+    fetch_sessions,
 )
 
 
