@@ -25,6 +25,7 @@ from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
 from broker.security.users.users import Users
+from broker.telemetry.client_telemetry import ClientTelemetry
 from broker.topics import Topics
 from config.broker import BrokerConfig
 from protocol.messages.api_versions import ApiVersion
@@ -111,6 +112,16 @@ class Services:
     def now_ms(self) -> int:
         """Return the monotonic time."""
         return self.clock.monotonic_ns() // MS_NS
+
+    @cached_property
+    def telemetry(self) -> ClientTelemetry:
+        """What asks clients for metrics and keeps them, by the recorded subscriptions."""
+        default = self.config.barnabas_client_metrics_default
+        made = ClientTelemetry(
+            self.configs.subscriptions, default, self.clock, self.random_bytes, self.metrics
+        )
+        self.configs.client_metrics_changed = made.changed
+        return made
 
     @property
     def groups(self) -> Coordinator:

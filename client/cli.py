@@ -3,6 +3,7 @@
     serve                           runs the broker (here)
     topics, groups, transactions,   talk to a running broker (client/commands/, client/kafka/)
     config, acls, quotas, health
+    top, clients, metrics           ask the HTTP listener (client/http/, client/top/)
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify, backup, restore   read a data directory (client/commands/, client/files/)
 
@@ -27,14 +28,17 @@ REFUSED = 2
 COMMANDS = {
     "acls": "client.commands.acls:acls",
     "backup": "client.commands.backup:backup",
+    "clients": "client.commands.clients:clients",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
     "dump": "client.commands.dump:dump",
     "groups": "client.commands.groups:groups",
     "health": "client.commands.health:health",
+    "metrics": "client.commands.metrics:metrics",
     "produce": "client.commands.produce:produce",
     "quotas": "client.commands.quotas:quotas",
     "restore": "client.commands.backup:restore",
+    "top": "client.commands.top:top",
     "topics": "client.commands.topics:topics",
     "transactions": "client.commands.transactions:transactions",
     "users": "client.commands.users:users",

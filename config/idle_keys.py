@@ -237,7 +237,6 @@ ssl.protocol string fixed TLSv1.3
 ssl.provider string fixed null
 ssl.secure.random.implementation string fixed null
 ssl.trustmanager.algorithm string fixed PKIX
-telemetry.max.bytes int fixed 1048576
 transaction.partition.verification.enable boolean dynamic true
 transaction.state.log.min.isr int fixed 2
 transaction.state.log.replication.factor short fixed 3

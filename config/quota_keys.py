@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from config.checks import at_least
 from config.keys import INT_MAX, Importance, Update, key
-from config.log_line_keys import LogLineKeys
+from config.telemetry_keys import TelemetryKeys
 from config.values import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
-class QuotaKeys(LogLineKeys):
+class QuotaKeys(TelemetryKeys):
     """One field a key; the attribute of a key is its name with underscores.
 
     A part of BrokerConfig, the only one of which there are objects.

@@ -80,6 +80,16 @@ key in the second column.
 |---|---|---|---|---|---|
 """
 
+CLIENT_METRICS = """
+## Subscriptions of client metrics
+
+Which metrics clients push (`kafka-client-metrics.sh`, or `kafka-configs.sh --entity-type
+client-metrics`).
+
+| key | kind | default | allowed | what it does |
+|---|---|---|---|---|
+"""
+
 IDLE = """
 ## Accepted without effect
 
@@ -98,6 +108,7 @@ def page() -> str:
     topic = topic_keys().values()
     parts += [TOPICS, *(_topic_row(key) for key in topic if not key.no_effect)]
     parts += [GROUPS, *(_group_row(key) for key in GROUP_KEYS.values() if key.doc != NO_GROUPS)]
+    parts += [CLIENT_METRICS, *map(_client_metrics_row, CLIENT_METRICS_KEYS.values())]
     parts += [IDLE, *_idle(topic)]
     return "".join(parts)
 
@@ -169,12 +180,17 @@ def _group_row(described: ResourceKey) -> str:
     return _row(cells)
 
 
+def _client_metrics_row(described: ResourceKey) -> str:
+    bounds = f"{described.lowest} to {described.highest}" if described.lowest else ""
+    default = f"`{described.default}`" if described.default else ""
+    kind = described.kind.name.lower()
+    return _row([f"`{described.name}`", kind, default, bounds, described.doc])
+
+
 def _idle(topic: Iterable[Key]) -> list[str]:
     parts = []
     groups = ", ".join(f"`{key.name}`" for key in GROUP_KEYS.values() if key.doc == NO_GROUPS)
     parts.append(f"- On a group, those of share groups and streams: {groups}.\n")
-    clients = ", ".join(f"`{name}`" for name in CLIENT_METRICS_KEYS)
-    parts.append(f"- On a subscription of client metrics, which are not collected: {clients}.\n")
     for described in topic:
         if described.no_effect:
             names = [described.name, *(synonym.name for synonym in described.synonyms)]

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from config.values import Kind, parse
 
 NO_GROUPS: Final = "Kept and shown; this version coordinates no groups of this kind."
-NO_TELEMETRY: Final = "Kept and shown; this version collects no metrics of clients."
 
 
 class ResourceKey(NamedTuple):
@@ -95,9 +94,24 @@ GROUP_KEYS: Final[dict[str, ResourceKey]] = {
 CLIENT_METRICS_KEYS: Final[dict[str, ResourceKey]] = {
     key.name: key
     for key in (
-        ResourceKey("interval.ms", Kind.INT, "300000", 100, 3_600_000, doc=NO_TELEMETRY),
-        ResourceKey("match", Kind.LIST, "", doc=NO_TELEMETRY),
-        ResourceKey("metrics", Kind.LIST, "", doc=NO_TELEMETRY),
+        ResourceKey(
+            "interval.ms",
+            Kind.INT,
+            "300000",
+            100,
+            3_600_000,
+            doc="How often clients that match push their metrics; the shortest interval holds.",
+        ),
+        ResourceKey(
+            "match",
+            Kind.LIST,
+            "",
+            doc="Which clients push: SELECTOR=EXPRESSION, all of which must match; empty: every"
+            " client.",
+        ),
+        ResourceKey(
+            "metrics", Kind.LIST, "", doc="Prefixes of the names of metrics; `*` means all."
+        ),
     )
 }
 
@@ -194,10 +208,25 @@ def _check_choice(name: str, text: str) -> None:
 
 def _check_match(text: str) -> None:
     for pattern in filter(None, (part.strip() for part in text.split(","))):
-        selector, equals, expression = (part.strip() for part in pattern.partition("="))
+        selector, expression = split_match(pattern)
         try:
             re.compile(expression)
         except re.error:
             expression = ""
-        if not equals or selector not in CLIENT_SELECTORS or not expression:
-            raise ResourceConfigError(f"Illegal client matching pattern: {pattern}")
+        if selector not in CLIENT_SELECTORS or not expression:
+            raise illegal_match(pattern)
+
+
+def split_match(pattern: str) -> tuple[str, str]:
+    """Return the selector and the expression of one of `match`; "" where Kafka finds none.
+
+    As with Java's split, `=` at the end is none, and any other second one is illegal.
+    """
+    parts = pattern.rstrip("=").split("=")
+    selector, expression = parts if len(parts) == 2 else ("", "")
+    return selector.strip(), expression.strip()
+
+
+def illegal_match(pattern: str) -> ResourceConfigError:
+    """Return the error of a pattern."""
+    return ResourceConfigError(f"Illegal client matching pattern: {pattern}")

@@ -220,7 +220,7 @@ JAVA = _group(
     """
     alter.config.policy.class.name config.providers create.topic.policy.class.name
     kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
-    metrics.num.samples metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms
     """,
 )
 

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
 from broker.metadata.topic_config import checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import TopicError, check_name
+from broker.telemetry.metric_subscriptions import check_expressions
 from config.broker import BrokerConfig
 from config.broker_names import BrokerName, broker_name
 from config.errors import ConfigError
@@ -338,6 +339,7 @@ def _check_client_metrics(resource: Resource, change: Change, _state: State) -> 
         raise TopicError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     try:
         check_client_metrics(change.changed)
+        check_expressions(change.changed.get("match", ""))
     except ResourceConfigError as error:
         code = ErrorCode.INVALID_REQUEST if error.is_bound else ErrorCode.INVALID_CONFIG
         raise TopicError(code, str(error)) from error

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -144,6 +144,7 @@ class Configs:
         self._purgatory = purgatory
         self._node_id = node_id
         self.certificates: Certificates | None = None  # of listeners with TLS
+        self.client_metrics_changed: Callable[[], None] = lambda: None
         self._changing = asyncio.Lock()
 
     # -- describing -----------------------------------------------------------------------------
@@ -171,6 +172,10 @@ class Configs:
         own = configs_of(self._image, CLIENT_METRICS, name)
         keys = CLIENT_METRICS_KEYS.values()
         return resource_rows(keys, own, ConfigSource.CLIENT_METRICS, self.settings.layers)
+
+    def subscriptions(self) -> list[Mapping[str, str]]:
+        """Return the configs of each subscription of client metrics."""
+        return [configs_of(self._image, CLIENT_METRICS, one) for one in self.names(CLIENT_METRICS)]
 
     def names(self, kind: int) -> list[str]:
         """Return every resource of a type that has configs or could have them."""
@@ -263,6 +268,8 @@ class Configs:
         for change in changes:
             resource = f"{RESOURCE_NAMES[change.kind]} {change.name or 'default'}"
             logger.info("configs of %s changed: %s", resource, ", ".join(sorted(change.values)))
+        if any(change.kind == CLIENT_METRICS for change in changes):
+            self.client_metrics_changed()
         if any(change.kind == CONFIG_BROKER for change in changes):
             self.settings.refresh()
             topics = list(self._image.topics)

@@ -47,6 +47,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("history", "overview_api:history"),
     Endpoint("events", "overview_api:events"),
     Endpoint("clients", "clients_api:clients"),
+    Endpoint("client-metrics", "client_metrics_api:client_metrics"),
     Endpoint("log", "log_api:log"),
     Endpoint("topics", "topics_api:topics"),
     Endpoint("topic", "topics_api:topic"),

@@ -6,20 +6,33 @@ Run `python -m broker.exposition.families` to print the page; a test compares it
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
+from broker.exposition.board_families import BOARDS
+from broker.exposition.client_families import CLIENTS, pushed_families
 from broker.exposition.family import Family
 from broker.exposition.group_families import GROUPS
 from broker.exposition.log_families import LOGS
 from broker.exposition.own_families import OWN
+from broker.exposition.scrape_view import ScrapeView
 from broker.exposition.traffic_families import TRAFFIC
 
 SECTIONS: tuple[tuple[str, tuple[Family, ...]], ...] = (
     ("Requests, records, connections", TRAFFIC),
     ("Logs, partitions, controller", LOGS),
     ("Groups and lag", GROUPS),
+    ("For boards alone", BOARDS),
+    ("Clients", CLIENTS),
     ("Barnabas's own", OWN),
 )
 FAMILIES: tuple[Family, ...] = tuple(family for _, found in SECTIONS for family in found)
+
+
+def all_families(view: ScrapeView) -> Iterator[Family]:
+    """Yield every metric; those that clients have pushed are known when `view` is prepared."""
+    yield from FAMILIES
+    yield from pushed_families(view)
+
 
 HEAD = """# Metrics
 
@@ -35,6 +48,14 @@ with the labels that those boards filter by.
 Counters count since the start of the broker. Requests are counted exactly; one in 16 is timed.
 `container_*`, `jvm_*`, `zookeeper_*` and tiered storage have no meaning here, so boards show
 nothing for them. What is 0 by nature says why.
+
+Metrics that clients push (KIP-714) follow as `kafka_client_<name>`, with `client_id`,
+`client_instance_id` and the labels that the client gave. `<name>` is the client's name for it,
+without `org.apache.kafka.` and with `_` for what a name may not have, such as
+`kafka_client_producer_record_queue_time_avg`. Counters are added up by the broker. There are at
+most 5,000 such series, 500 of a client; those without room are counted in
+`barnabas_client_series_refused_total`. [operations.md](operations.md#metrics-of-clients) says how
+to choose what clients push.
 """
 
 

@@ -6,6 +6,10 @@ line feed are escaped; a lone surrogate, which UTF-8 cannot have, becomes a ques
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
+Pieces = Generator[str, None, None]  # of a page
+
 
 def escaped(value: str) -> str:
     """Return a value as it stands between quotes."""

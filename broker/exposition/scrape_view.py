@@ -7,11 +7,12 @@ the next scrape.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.assembly import Assembly
-from broker.exposition.label_text import escaped, labels
+from broker.exposition.client_walk import ClientWalk
+from broker.exposition.label_text import Pieces, escaped, labels
 from broker.exposition.pulse import Pulse
 from broker.groups.committed import Committed
 from broker.groups.group import Group
@@ -19,8 +20,8 @@ from broker.network.processor import Processor
 from broker.partitions.partition import Partition
 from broker.runtime.traffic import TopicTraffic
 
-Pieces = Generator[str, None, None]
 STEP: Final = 200
+SOFTWARE_MAX: Final = 200  # names of clients' software; further ones count together
 
 # In the order of TopicTotals.values: which of its numbers a metric shows.
 RECORDS, BYTES_IN, BYTES_OUT, PRODUCES, FETCHES = range(5)
@@ -62,12 +63,17 @@ class ScrapeView:
         self.groups: list[tuple[str, Group]] = []
         self.group_offsets: list[CommittedPlace] = []
         self.group_sums: dict[tuple[str, str], list[int]] = {}
+        self.software: dict[tuple[str, str, str], int] = {}  # name, version, listener
+        self.clients = ClientWalk(assembly.services.telemetry.figures)
 
     def prepare(self) -> Pieces:
         """Make the lists; yields nothing but turns."""
         yield from self._walk_partitions()
         if self.services.has_groups:
             yield from self._walk_groups()
+        yield from self._walk_connections()
+        self.services.telemetry.expire()
+        yield from self.clients.walk()
 
     def _walk_partitions(self) -> Pieces:
         gone = self.traffic.gone
@@ -91,6 +97,18 @@ class ScrapeView:
             for index, number in enumerate(counts):
                 sums[index] += number
                 self.totals[index] += number
+
+    def _walk_connections(self) -> Pieces:
+        found = self.software
+        for processor in self.processors:
+            for count, connection in enumerate(tuple(processor.connections)):
+                if count % STEP == STEP - 1:
+                    yield ""
+                info = connection.info
+                key = (info.software_name, info.software_version, info.listener.name)
+                if key not in found and len(found) >= SOFTWARE_MAX:
+                    key = ("other", "other", info.listener.name)
+                found[key] = found.get(key, 0) + 1
 
     def _walk_groups(self) -> Pieces:
         for registry in tuple(self.services.groups.registries()):

@@ -10,14 +10,15 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from broker.exposition.family import Family, Kind
-from broker.exposition.scrape_view import Pieces, ScrapeView
+from broker.exposition.label_text import Pieces
+from broker.exposition.scrape_view import ScrapeView
 
 LINES: Final = 200
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def written(families: Iterable[Family], view: ScrapeView, wanted: Collection[str] = ()) -> Pieces:
-    """Yield the text of all families, or of those with a name in `wanted`."""
+    """Yield the text of `families`, or of those with a name in `wanted`."""
     yield from view.prepare()
     for family in families:
         for name in (family.name, *family.also):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -31,6 +32,7 @@ QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 SHOWN = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 BROKER = "kafka_server_brokertopicmetrics_"
 REQUEST = "kafka_network_requestmetrics_"
+CONSUMER, FOLLOWER = "FetchConsumer", "FetchFollower"  # all fetches, and none
 ONE_NODE = "there is one node"
 CODES = {int(code): code.name for code in ErrorCode}
 
@@ -65,6 +67,9 @@ def _requests(view: ScrapeView) -> Iterator[Sample]:
         for version, count in tuple(pairs):
             if count:
                 yield labels(request=api_name(api_key), version=version), count
+                if api_key == ApiKey.FETCH:
+                    yield labels(request=CONSUMER, version=version), count
+    yield labels(request=FOLLOWER, version=0), 0
 
 
 def _request_count(view: ScrapeView, api_key: int) -> int:
@@ -91,13 +96,17 @@ def _times(phase: int) -> Samples:
             name = api_name(api_key)
             found = phases[phase]
             count = _request_count(view, api_key)
-            mean_ms = found.sum_ns / max(1, found.count) / 1e6
             values = found.quantiles(QUANTILES, now_ns)
-            for shown in (name, "FetchConsumer") if name == "Fetch" else (name,):
+            for shown in (name, CONSUMER) if api_key == ApiKey.FETCH else (name,):
                 for quantile, value_ns in zip(SHOWN, values, strict=True):
                     yield f'{{request="{shown}",quantile="{quantile}"}}', value_ns / 1e6
-                yield f'_sum{{request="{shown}"}}', mean_ms * count
                 yield f'_count{{request="{shown}"}}', count
+        for api_key in view.traffic.requests:
+            if (times is None or api_key not in times.by_api) and _request_count(view, api_key):
+                for quantile in SHOWN:  # none of so few was timed
+                    yield f'{{request="{api_name(api_key)}",quantile="{quantile}"}}', math.nan
+        for quantile in SHOWN:
+            yield f'{{request="{FOLLOWER}",quantile="{quantile}"}}', 0
 
     return samples
 
@@ -192,7 +201,8 @@ TRAFFIC: tuple[Family, ...] = (
     *(
         Family(
             REQUEST + name, Kind.SUMMARY,
-            f"Milliseconds {text}: quantiles of the last two minutes, one request in 16 timed.",
+            f"Milliseconds {text}: quantiles of the last two minutes, one request in 16 timed;"
+            " the count is exact.",
             _times(phase), ("request", "quantile"),
         )
         for name, text, phase in TIMES
@@ -216,7 +226,10 @@ TRAFFIC: tuple[Family, ...] = (
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", Kind.GAUGE,
         "Share of the last minute in which the loop was idle, 0 to 1.",
         one(lambda view: 1 - view.pulse.busy()), (),
-        ("kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate",),
+        (
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate",
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_total",
+        ),
     ),
     *_connection_families("kafka_server_socket_server_metrics_", "networkProcessor"),
     *_connection_families("kafka_server_socketservermetrics_", "network_processor"),

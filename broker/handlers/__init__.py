@@ -121,6 +121,7 @@ _MEMBER = Whole((Need(GROUP, READ),), "group_id")
 _PRODUCER = Whole((Need(TRANSACTIONAL_ID, WRITE),), "transactional_id")
 _SEES_CLUSTER = Whole((Need(CLUSTER, DESCRIBE),))
 _ALTERS_CLUSTER = Whole((Need(CLUSTER, ALTER),))
+_OF_ITSELF = Nothing("clients tell of themselves, and no other client sees it")
 _BEFORE_LOGIN = Nothing("clients send it before they authenticate")
 
 HANDLERS: tuple[Handler, ...] = (
@@ -274,6 +275,8 @@ HANDLERS: tuple[Handler, ...] = (
         Bits(GROUP, "authorized_operations", "groups", "group_id"),
         Own("consumer_group_describe"),
     ),
+    Handler(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, _OF_ITSELF),
+    Handler(ApiKey.PUSH_TELEMETRY, 0, 0, _OF_ITSELF),
     Handler(
         ApiKey.LIST_CONFIG_RESOURCES, 0, 1, Whole((Need(CLUSTER, AclOperation.DESCRIBE_CONFIGS),))
     ),

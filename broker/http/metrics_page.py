@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.exposition.families import FAMILIES
+from broker.exposition.families import all_families
 from broker.exposition.scrape_view import ScrapeView
 from broker.exposition.text_format import CONTENT_TYPE, written
 from broker.http.http_messages import HttpAnswer, HttpRequest
@@ -18,4 +18,4 @@ def answer(request: HttpRequest, surroundings: Surroundings) -> HttpAnswer:
         is_stopping=surroundings.is_stopping,
     )
     wanted = frozenset(request.query.get("name[]", ()))
-    return HttpAnswer(200, written(FAMILIES, view, wanted), CONTENT_TYPE)
+    return HttpAnswer(200, written(all_families(view), view, wanted), CONTENT_TYPE)

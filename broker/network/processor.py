@@ -134,7 +134,7 @@ class Processor:
         if connection in self.connections:
             del self.connections[connection]
             self.metrics.connections_now -= 1
-            info = connection.info
+            (info := connection.info).has_ended = True
             self._limits.leave(info.peer_host, info.listener.name)
             self.metrics.traffic.listener(info.listener.name).closed += 1
 

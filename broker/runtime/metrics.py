@@ -44,6 +44,14 @@ class Metrics:
     http_timeouts: int = 0  # of clients that do not send, or do not read their answer
     http_viewers_now: int = 0  # of events
     http_viewers_refused: int = 0  # too many
+    client_instances_now: int = 0  # that ask for subscriptions of metrics, or push metrics
+    client_instances_displaced: int = 0  # the one unheard of for longest: there were too many
+    client_pushes: int = 0  # of metrics, taken
+    client_pushes_refused: int = 0  # not readable, or too large after decompression
+    client_pushes_throttled: int = 0  # before their interval was over; requests for it, too
+    client_pushes_cut: int = 0  # taken in part: they held too many metrics
+    client_series_now: int = 0
+    client_series_refused: int = 0  # points of metrics for which there was no room
     frames_timed_out: int = 0  # barnabas.frame.deadline.ms
     protocol_errors: int = 0  # frames refused, with their connection closed
     bad_requests: int = 0  # answered with an error, with their connection kept

@@ -35,6 +35,7 @@ class ConnectionInfo:
     __slots__ = (
         "client_id",
         "dialect",
+        "has_ended",
         "listener",
         "local_host",
         "local_port",
@@ -55,6 +56,7 @@ class ConnectionInfo:
         self.peer_host, self.peer_port = peer
         self.principal = ANONYMOUS
         self.since_ms = 0  # when it connected
+        self.has_ended = False
         self.client_id = ""
         self.software_name = self.software_version = UNNAMED
 

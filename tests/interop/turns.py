@@ -58,6 +58,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
     "test_fetch_sessions": ("broker/fetch_sessions/*", "broker/handlers/fetch.py", *PROTOCOL),
     "test_bench_peers": ("benchmarks/*",),
+    "test_client_telemetry": (
+        "broker/telemetry/*",
+        "broker/handlers/*telemetry*.py",
+        "broker/exposition/client*.py",
+        "config/telemetry_keys.py",
+    ),
     "test_clients": (*PROTOCOL, "protocol/compression.py", "broker/handlers/produce.py"),
     "test_compaction": ("storage/compaction/*", "broker/maintenance/*"),
     "test_compaction_of_transactions": ("storage/compaction/*", *TRANSACTIONS),

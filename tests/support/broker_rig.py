@@ -78,8 +78,15 @@ class Rig:
         """Handle one request; return the response, or None if there is none to send."""
         connection = FakeConnection()
         connection.info.principal = principal
+        return await self.call_on(connection, body, version, timeout_seconds=timeout_seconds)
+
+    async def call_on(
+        self, connection: FakeConnection, body: Any, version: int, *, timeout_seconds: float = 10
+    ) -> Any:
+        """Handle one request of a connection that has no other; return the response, or None."""
         self.connection = connection
         request = connection.request(body, api_key=body.MESSAGE.api_key, version=version)
+        connection.sent.clear()
         self.dispatcher.dispatch(request)
         async with asyncio.timeout(timeout_seconds):
             while not connection.sent:

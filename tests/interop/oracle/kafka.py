@@ -93,10 +93,13 @@ def _fetched(name: str, pom: Path, pattern: str) -> Path:
     return directory
 
 
-def java(class_name: str, *arguments: str, flags: Sequence[str] = ()) -> list[str]:
-    """Return the command line that runs a class of Kafka's jars."""
+def java(
+    class_name: str, *arguments: str, flags: Sequence[str] = (), plugins: Path | None = None
+) -> list[str]:
+    """Return the command line that runs a class of Kafka's jars, with `plugins` beside them."""
     logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-    return ["java", *flags, logging, "-cp", f"{libs()}/*", class_name, *arguments]
+    among = f"{libs()}/*" if plugins is None else f"{plugins}:{libs()}/*"
+    return ["java", *flags, logging, "-cp", among, class_name, *arguments]
 
 
 def tool(
@@ -143,6 +146,7 @@ class KafkaNode:
         self.data = directory / "data"
         self.output_path = directory / "kafka.out"
         self.process: subprocess.Popen[bytes] | None = None
+        self.plugins: Path | None = None  # a directory of classes that the broker finds
         self._settings = dict(settings or {})
         self._node_id = node_id
         directory.mkdir(parents=True, exist_ok=True)
@@ -173,7 +177,7 @@ class KafkaNode:
             )
             if done.returncode != 0:
                 raise RuntimeError(f"Kafka did not format {self.data}: {done.stderr.decode()}")
-        return java("kafka.Kafka", str(properties), flags=JVM_FLAGS)
+        return java("kafka.Kafka", str(properties), flags=JVM_FLAGS, plugins=self.plugins)
 
     def launch(self) -> None:
         """Start the process and return at once."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.exposition.families import FAMILIES, page
+from broker.exposition.families import FAMILIES, all_families, page
 from broker.exposition.family import Kind
 from broker.exposition.label_text import labels
 from broker.exposition.pulse import Pulse
@@ -42,7 +42,7 @@ IMPOSED = (
 
 def text_of(rig: Rig, *wanted: str) -> str:
     view = ScrapeView(rig.assembly, [], Pulse(rig.services))
-    return "".join(written(FAMILIES, view, wanted))
+    return "".join(written(all_families(view), view, wanted))
 
 
 def samples_of(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -160,7 +160,7 @@ async def test_no_piece_of_a_large_page_takes_long(tmp_path: Path) -> None:
     longest = []
     for _ in range(3):
         view, longest_s = ScrapeView(rig.assembly, [], Pulse(rig.services)), 0.0
-        pieces = written(FAMILIES, view)
+        pieces = written(all_families(view), view)
         while True:
             begun = time.thread_time()
             piece = next(pieces, None)

@@ -60,6 +60,8 @@ SERVED = {
     "ListTransactions": (66, 0, 2),
     "ConsumerGroupHeartbeat": (68, 0, 1),
     "ConsumerGroupDescribe": (69, 0, 1),
+    "GetTelemetrySubscriptions": (71, 0, 0),
+    "PushTelemetry": (72, 0, 0),
     "ListConfigResources": (74, 0, 1),
     "DescribeTopicPartitions": (75, 0, 0),
 }

@@ -28,6 +28,7 @@ from tests.unit.protocol import (
     golden_group_messages,
     golden_quota_messages,
     golden_security_messages,
+    golden_telemetry_messages,
     golden_transaction_messages,
     golden_user_messages,
 )
@@ -439,6 +440,7 @@ GOLDEN = [
 
 GOLDEN += golden_cluster_messages.GOLDEN
 GOLDEN += golden_config_messages.GOLDEN
+GOLDEN += golden_telemetry_messages.GOLDEN
 GOLDEN += golden_administration_messages.GOLDEN
 GOLDEN += golden_group_messages.GOLDEN
 GOLDEN += golden_security_messages.GOLDEN

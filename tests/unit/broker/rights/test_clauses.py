@@ -107,7 +107,10 @@ NEEDED: dict[str, list[Needs]] = {
     "describe_topic_partitions": [((T, DESCRIBE),)],
     "describe_topic_partitions-v0-all": [()],
 }
-FREE = {"API_VERSIONS", "SASL_HANDSHAKE", "SASL_AUTHENTICATE"}
+FREE = {
+    "API_VERSIONS", "SASL_HANDSHAKE", "SASL_AUTHENTICATE", "GET_TELEMETRY_SUBSCRIPTIONS",
+    "PUSH_TELEMETRY",
+}  # fmt: skip
 EVERY = [one for grants in rights_cases.grants().values() for one in grants if len(grants) == 1]
 IMPLYING = {DESCRIBE: (READ, WRITE, DELETE, ALTER), DESCRIBE_CONFIGS: (ALTER_CONFIGS,)}
 
