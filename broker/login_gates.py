@@ -5,6 +5,7 @@ Nothing of it is imported unless a listener has SASL.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,15 @@ from broker.runtime.log_lines import RateLimiter
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
+from storage.files.filenames import MOCK_SALT_SECRET
+from storage.files.kept_secret import SECRET_BYTES, kept_secret
 
 if TYPE_CHECKING:
     from broker.network.connection import Connection
     from broker.network.logins.frame_gate import FrameGate, FrameSource
     from broker.security.sasl.sasl_listeners import SaslListeners
+
+logger = logging.getLogger("barnabas.security")
 
 
 def _sasl(services: Services) -> SaslListeners | None:
@@ -31,10 +36,29 @@ def _sasl(services: Services) -> SaslListeners | None:
 
     run = OneByOne(services.pool).run
     maker = ValidatorMaker(services.pool.run, services.clock)
-    sasl = SaslListeners(config.sasl, services.users, services.random_bytes, run, maker.make)
+    sasl = SaslListeners(
+        config.sasl, services.users, services.random_bytes, run, maker.make, _mock_secret(services)
+    )
     maker.is_start = False
     services.configs.settings.listen(lambda changed: sasl.use(changed.sasl))
     return sasl
+
+
+def _mock_secret(services: Services) -> bytes:
+    """Return the secret of mock salts; one of this process if the directory cannot keep it."""
+    directory = services.logs.directory
+    path = directory.path_of(MOCK_SALT_SECRET)
+    try:
+        return kept_secret(directory.filesystem, path, services.random_bytes)
+    except OSError as error:
+        if not services.config.barnabas_read_only:
+            logger.warning(
+                "%s cannot be read or written: %s; until the next start, the salts of unknown users"
+                " are others than before, which tells them from users",
+                path,
+                error.strerror,
+            )
+        return services.random_bytes(SECRET_BYTES)
 
 
 def make_gate(services: Services) -> Callable[[Connection, FrameSource], FrameGate] | None:

@@ -28,7 +28,7 @@ from broker.runtime.log_lines import RateLimiter
 from broker.runtime.one_by_one import OneByOne, TooManyWait
 from broker.runtime.request import ANONYMOUS
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Reply
-from broker.security.sasl.plain import JaasUsers, Plain, PlainUsers, ScramUsers
+from broker.security.sasl.plain import JaasUsers, Plain, PlainUsers, ScramUsers, has_user
 from broker.security.sasl.scram_users import CredentialSource
 from broker.services import Services
 
@@ -127,7 +127,7 @@ class Doorkeeper:
 
     def _known(self) -> list[PlainUsers]:
         found: list[PlainUsers] = [ScramUsers(self._credentials, self._one_by_one.run)]
-        found += [JaasUsers(users, self._key, self._is_jaas_user) for users in self._jaas_users()]
+        found += [JaasUsers(users, self._key, self._still_has) for users in self._jaas_users()]
         return found
 
     def _jaas_users(self) -> list[dict[str, str]]:
@@ -135,8 +135,8 @@ class Doorkeeper:
         plain = (one.mechanisms.get(PLAIN) for one in settings)
         return [dict(one.users) for one in plain if one is not None and one.users]
 
-    def _is_jaas_user(self, user: str) -> bool:
-        return any(user in users for users in self._jaas_users())
+    def _still_has(self, user: str, password: str) -> bool:
+        return any(has_user(users, user, password) for users in self._jaas_users())
 
     def _tell_failed(self, why: str) -> None:
         self._services.metrics.logins_failed += 1

@@ -1,10 +1,10 @@
 """The names of a data directory: all that may occur in it, made and parsed here.
 
-The directory and its names are Kafka's (LogFileUtils, LogLoader, Snapshots), except for two names
-of our own, which Kafka ignores: `<base>.producers` beside a `.snapshot`, and
-`<base>.log.<position>.<ms>.quarantine` for bytes that recovery cut.
+The directory and its names are Kafka's (LogFileUtils, LogLoader, Snapshots), except for three names
+of our own, which Kafka ignores: `<base>.producers` beside a `.snapshot`,
+`<base>.log.<position>.<ms>.quarantine` for bytes that recovery cut, and `.mock_salt_secret`.
 
-    meta.properties  .lock  .kafka_cleanshutdown  bootstrap.checkpoint
+    meta.properties  .lock  .kafka_cleanshutdown  bootstrap.checkpoint  .mock_salt_secret
     recovery-point-offset-checkpoint  log-start-offset-checkpoint
     replication-offset-checkpoint  cleaner-offset-checkpoint             Kafka's; left alone
     <topic>-<partition>/                                                 one log
@@ -28,6 +28,7 @@ from enum import Enum
 META_PROPERTIES = "meta.properties"
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+MOCK_SALT_SECRET = ".mock_salt_secret"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
@@ -59,7 +60,7 @@ OFFSET_MAX = 2**63 - 1
 _FILES = frozenset(
     (META_PROPERTIES, LOCK, CLEAN_SHUTDOWN, BOOTSTRAP_CHECKPOINT, RECOVERY_POINT_CHECKPOINT,
      LOG_START_CHECKPOINT, REPLICATION_CHECKPOINT, CLEANER_CHECKPOINT, PARTITION_METADATA,
-     LEADER_EPOCH_CHECKPOINT, QUORUM_STATE)
+     LEADER_EPOCH_CHECKPOINT, QUORUM_STATE, MOCK_SALT_SECRET)
 )  # fmt: skip
 _SEGMENT = re.compile(
     rf"(?P<base>\d{{20}})\.(?P<file>{'|'.join(SEGMENT_FILES)})"

@@ -42,11 +42,15 @@ class JaasUsers:
     """The users that the configuration names, by keyed digests of their passwords."""
 
     def __init__(
-        self, users: Mapping[str, str], key: bytes, is_user: Callable[[str], bool]
+        self, users: Mapping[str, str], key: bytes, still_has: Callable[[str, str], bool]
     ) -> None:
-        """`key` is random, and of this process; `is_user` asks the configuration of that time."""
+        """`key` is random, and of this process.
+
+        `still_has` asks the configuration of that time for a user and its password.
+        """
         self._key = key
-        self._is_user = is_user
+        self._still_has = still_has
+        self._users = users
         self._digests = {user: self._digest(password) for user, password in users.items()}
         self._of_nobody = self._digest(key.hex())
 
@@ -59,11 +63,21 @@ class JaasUsers:
         return is_equal and expected is not None
 
     def still_holds(self, user: str) -> Callable[[], bool] | None:
-        """Return what says whether the configuration still names the user."""
-        return lambda: self._is_user(user)
+        """Return what says whether the configuration still has the user with that password."""
+        return partial(self._still_has, user, self._users.get(user, ""))
 
     def _digest(self, password: str) -> bytes:
-        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), hashlib.sha256)
+        return hmac.digest(self._key, _utf8(password), hashlib.sha256)
+
+
+def has_user(users: Mapping[str, str], user: str, password: str) -> bool:
+    """Whether that is the user's password in the configuration."""
+    found = users.get(user)
+    return found is not None and hmac.compare_digest(_utf8(found), _utf8(password))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 class ScramUsers:

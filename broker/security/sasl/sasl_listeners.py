@@ -2,7 +2,9 @@
 
 `use` takes a changed configuration for logins that begin from then on; those that have ended keep
 what they were given, and their connections stay, except those of a user that the JAAS string no
-longer names. A changed password ends no connection.
+longer names, or names with another password: such a password is written nowhere else, so its change
+is the only way to end what a stolen one has opened. A listener that does not offer PLAIN any more
+keeps the connections of its users, as those of other mechanisms.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from typing import NamedTuple
 from broker.security.oauth.token_validator import TokenValidator
 from broker.security.sasl.mechanism import Mechanism
 from broker.security.sasl.oauth_bearer import OAuthBearer
-from broker.security.sasl.plain import JaasUsers, Plain, PlainUsers, RunInThread, ScramUsers
+from broker.security.sasl.plain import (
+    JaasUsers,
+    Plain,
+    PlainUsers,
+    RunInThread,
+    ScramUsers,
+    has_user,
+)
 from broker.security.sasl.scram_server import ScramServer
 from broker.security.sasl.scram_users import CredentialSource, UserDirectory
 from config.sasl_settings import PLAIN, MechanismSettings, SaslSettings
@@ -47,13 +56,14 @@ class SaslListeners:
         random_bytes: Callable[[int], bytes],
         run: RunInThread,
         make_validator: Callable[[TokenSettings], TokenValidator],
+        mock_secret: bytes,
     ) -> None:
-        """`make_validator` may raise at the start."""
+        """`make_validator` may raise at the start; `mock_secret` is for salts of unknown users."""
         self._random_bytes = random_bytes
         self._key = random_bytes(SECRET_BYTES)
         self._run = run
         self._make_validator = make_validator
-        self._credentials = CredentialSource(directory, random_bytes(SECRET_BYTES))
+        self._credentials = CredentialSource(directory, mock_secret)
         self._settings: Mapping[str, SaslSettings] = {}
         self._current: dict[str, SaslListener] = {}
         self.use(settings)
@@ -84,14 +94,13 @@ class SaslListeners:
         if settings.users is None:
             users = ScramUsers(self._credentials, self._run)
         else:
-            is_user = partial(self._is_jaas_user, listener)
-            users = JaasUsers(settings.users, self._key, is_user)
+            users = JaasUsers(settings.users, self._key, partial(self._still_has, listener))
         return lambda: Plain(users)
 
-    def _is_jaas_user(self, listener: str, user: str) -> bool:
-        """Return whether the listener's JAAS string names a user; without the string, True."""
+    def _still_has(self, listener: str, user: str, password: str) -> bool:
+        """Return whether the listener's JAAS string has a user; True if it does not offer PLAIN."""
         plain = self._settings[listener].mechanisms.get(PLAIN)
-        return plain is None or plain.users is None or user in plain.users
+        return plain is None or has_user(plain.users or {}, user, password)
 
     def _bearer(self, settings: TokenSettings) -> Callable[[], Mechanism]:
         validator = self._make_validator(settings)

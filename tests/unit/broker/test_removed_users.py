@@ -1,4 +1,4 @@
-"""Connections of users that the JAAS string no longer names end with the answer."""
+"""Connections of users whom the JAAS string no longer has end with the answer."""
 
 from pathlib import Path
 
@@ -29,21 +29,26 @@ def test_connections_of_removed_users_end(tmp_path: Path) -> None:
     login_address = f"127.0.0.1:{free_port()}"
     broker = BrokerProcess(tmp_path / "data")
     broker.settings["listeners"] += f",SASL_PLAINTEXT://{login_address}"
-    broker.settings |= {"sasl.enabled.mechanisms": "PLAIN", JAAS: jaas(alice="a", bob="b")}
+    broker.settings |= {
+        "sasl.enabled.mechanisms": "PLAIN",
+        JAAS: jaas(alice="a", bob="b", carol="c"),
+    }
     with broker, Connection(broker.address, 60) as admin:
         connections = {}
-        for user, password in (("alice", "a"), ("bob", "b")):
+        for user, password in (("alice", "a"), ("bob", "b"), ("carol", "c")):
             address = Address(login_address, None, Login("PLAIN", user, password))
             connections[user] = Connection(address, 60)
             connections[user].open()
-        change = AlterableConfig(name=JAAS, config_operation=0, value=jaas(bob="another"))
+        change = AlterableConfig(
+            name=JAAS, config_operation=0, value=jaas(bob="another", carol="c")
+        )
         resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[change])
         request = IncrementalAlterConfigsRequest(resources=[resource])
         answer = admin.call(request, IncrementalAlterConfigsResponse)
         assert answer.responses[0].error_code == 0, answer
-        with pytest.raises(BrokerError):
-            connections["alice"].call(MetadataRequest(topics=[]), MetadataResponse)
-        # A new password ends no connection.
-        assert connections["bob"].call(MetadataRequest(topics=[]), MetadataResponse).brokers
+        for user in ("alice", "bob"):
+            with pytest.raises(BrokerError):
+                connections[user].call(MetadataRequest(topics=[]), MetadataResponse)
+        assert connections["carol"].call(MetadataRequest(topics=[]), MetadataResponse).brokers
         for connection in connections.values():
             connection.close()

@@ -70,7 +70,7 @@ def listeners(
         for name in names
     }
     settings = SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=delay_ms)
-    return SaslListeners({"L": settings}, directory, os.urandom, at_once, no_tokens)
+    return SaslListeners({"L": settings}, directory, os.urandom, at_once, no_tokens, b"secret")
 
 
 def begin(mechanism: str, directory: Directory | None = None) -> Mechanism:
@@ -333,20 +333,27 @@ async def test_a_login_holds_while_the_user_is_there(mechanism: str) -> None:
     assert not reply.identity.still_holds()
 
 
-def test_a_login_holds_while_the_jaas_string_names_the_user() -> None:
+def test_a_login_holds_while_the_jaas_string_has_the_user_and_its_password() -> None:
     def settings(**users: str) -> dict[str, SaslSettings]:
         plain_settings = MechanismSettings(name="PLAIN", max_reauth_ms=0, users=users)
         mechanisms = {"PLAIN": plain_settings}
         return {"L": SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=0)}
 
-    made = SaslListeners(settings(a="x", b="y"), Directory(), os.urandom, at_once, no_tokens)
+    made = SaslListeners(
+        settings(a="x", b="y"), Directory(), os.urandom, at_once, no_tokens, b"secret"
+    )
     identity = now(made.of("L").offers["PLAIN"].begin().respond(b"\0a\0x")).identity
     assert identity is not None
     assert identity.still_holds is not None
-    made.use(settings(a="new password"))
+    made.use(settings(a="x"))
     assert identity.still_holds()
-    made.use(settings(b="y"))
-    assert not identity.still_holds()
+    for other in (settings(a="new password"), settings(b="x"), settings(b="y", ä="x")):
+        made.use(other)
+        assert not identity.still_holds()
+    of_scram = MechanismSettings(name="PLAIN", max_reauth_ms=0, users=None)
+    for mechanisms, holds in (({"PLAIN": of_scram}, False), ({}, True)):
+        made.use({"L": SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=0)})
+        assert identity.still_holds() == holds
 
 
 @pytest.mark.parametrize("change", ["removed", "another password"])
