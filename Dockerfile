@@ -1,22 +1,23 @@
 # Barnabas in an image; docs/docker.md describes how to run it.
 #
-# Two stages: the first installs the packages that requirements.lock pins by hash, and the wheel of
-# this tree, into one environment; the second is the base, that environment, a user and scripts.
+# Two stages: the first installs the packages that requirements-security.lock pins by hash, and the
+# wheel of this tree, into one environment; the second is the base, that environment, a user and
+# scripts. The extra `security` is among the packages: an image cannot be added to where it runs.
 # BASE is any image with Python 3.11 or later, bash and glibc; the default has the newest Python for
-# which everything in requirements.lock has wheels.
+# which everything in requirements-security.lock has wheels.
 ARG BASE=python:3.14-slim
 
 FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
-COPY requirements.lock requirements-dev.lock ./
+COPY requirements-security.lock requirements-dev.lock ./
 # setuptools builds the wheel and is not in the image; it comes from the lock, too.
 RUN sed -n '/^setuptools==/,/[^\\]$/p' requirements-dev.lock > builder.lock \
  && python3 -m venv /build/builder \
  && /build/builder/bin/pip install --quiet --require-hashes -r builder.lock \
  && python3 -m venv --without-pip /usr/local/lib/barnabas \
  && /build/builder/bin/pip --python /usr/local/lib/barnabas/bin/python3 install --quiet \
-        --require-hashes -r requirements.lock
+        --require-hashes -r requirements-security.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY barnabas barnabas
 COPY broker broker

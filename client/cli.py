@@ -6,6 +6,7 @@
     top, clients, metrics           ask the HTTP listener (client/http/, client/top/)
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify, backup, restore   read a data directory (client/commands/, client/files/)
+    certificates                    makes files for TLS (client/commands/, client/files/)
 
 This is the top layer: it may import everything, and nothing imports it. It imports late, so that a
 start does not pay for what it does not use: the broker when it serves, a command's module when the
@@ -28,6 +29,7 @@ REFUSED = 2
 COMMANDS = {
     "acls": "client.commands.acls:acls",
     "backup": "client.commands.backup:backup",
+    "certificates": "client.commands.certificates:certificates",
     "clients": "client.commands.clients:clients",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
