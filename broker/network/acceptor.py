@@ -24,6 +24,7 @@ from typing import Protocol
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.connection_rates import ConnectionRates
 from broker.network.held_sockets import HeldSockets
+from broker.network.narrow_sockets import narrow_listener
 from broker.network.processor import Processor
 from broker.runtime import owners
 from broker.runtime.clock import Clock
@@ -162,6 +163,8 @@ def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) 
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.has_sasl and listener.is_encrypted:
+            narrow_listener(sock)
         if family == socket.AF_INET6 and listener.host == "::":
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         if receive_bytes > 0:

@@ -27,6 +27,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker.network.connection_limits import ConnectionLimits
+from broker.network.narrow_sockets import narrow
 from broker.network.processor import Processor
 from broker.network.reading import Hold
 from broker.network.tls_connection import TlsConnection
@@ -118,6 +119,8 @@ class Handshakes:
             oldest = next(iter(self._waiting))
             del self._waiting[oldest]
             oldest.cancel()
+        if info.listener.has_sasl:
+            narrow(sock)
         ends_ns = self._clock.monotonic_ns() + int(SECONDS_MAX * SECOND_NS)
         arrival = Arrival(sock, info, processor, ends_ns)
         task = owners.spawn(Owner.HANDSHAKE, self._run(arrival))

@@ -146,7 +146,9 @@ def _broker(
     purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     return (
         _builder(_name(hosts[0]), authority.subject, key, days)
-        .add_extension(x509.SubjectAlternativeName([_general(one) for one in hosts]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general(one) for one in hosts]), critical=False
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
         .add_extension(purpose, critical=False)
@@ -156,9 +158,7 @@ def _broker(
     )
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: Any, days: int
-) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.datetime.now(datetime.UTC)

@@ -28,7 +28,7 @@ from enum import Enum
 META_PROPERTIES = "meta.properties"
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-MOCK_SALT_SECRET = ".mock_salt_secret"
+MOCK_SALT_SECRET = ".mock_salt_secret"  # noqa: S105 - a name
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"

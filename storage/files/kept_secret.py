@@ -15,9 +15,7 @@ from storage.files.filesystem import FileSystem
 SECRET_BYTES: Final = 32
 
 
-def kept_secret(
-    filesystem: FileSystem, path: str, random_bytes: Callable[[int], bytes]
-) -> bytes:
+def kept_secret(filesystem: FileSystem, path: str, random_bytes: Callable[[int], bytes]) -> bytes:
     """Return the secret in a file; make it if it is missing or damaged. Raises OSError."""
     if filesystem.exists(path):
         kept = filesystem.read(path)

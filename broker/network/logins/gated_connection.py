@@ -38,6 +38,10 @@ class GatedConnection(Protocol):
         """Send an answer in its turn."""
         ...
 
+    def logged_in(self) -> None:
+        """Serve the client as one that is known."""
+        ...
+
     def release(self, reason: int) -> None:
         """Drop a reason that stops reading."""
         ...

@@ -289,6 +289,7 @@ class SaslGate:
         self._is_again = self.is_closed = False
         self._state = LoginState.OPEN
         connection.reader.size_max = self._usual_bytes_max
+        connection.logged_in()
         return lifetime_ms
 
     def _refused(self, request: Request, error: AuthenticationFailed) -> None:

@@ -280,6 +280,36 @@ async def test_a_crowd_of_hellos_takes_turns(rig: Rig, monkeypatch: pytest.Monke
 
 
 @on_uvloop
+async def test_at_most_sixteen_handshakes_begin_in_a_turn_of_the_loop(rig: Rig) -> None:
+    begun: list[int] = []  # the turn of each
+    turn = 0
+    found = rig.found.of
+
+    def of(listener: str) -> Any:
+        begun.append(turn)
+        return found(listener)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    rig.found.of = of
+    hello = a_hello()
+    clients = [await rig.connect() for _ in range(150)]
+    counting = asyncio.create_task(count_turns())
+    for client in clients:
+        client.send(hello)
+    await rig.until(lambda: len(begun) == len(clients))
+    counting.cancel()
+    assert max(begun.count(one) for one in set(begun)) <= 16
+    for client in clients:
+        client.close()
+    await rig.until(lambda: rig.held == (0, 0, 0))
+
+
+@on_uvloop
 async def test_a_stop_ends_them_all(rig: Rig) -> None:
     silent, begun = await rig.connect(), await rig.connect()
     begun.send(a_hello())

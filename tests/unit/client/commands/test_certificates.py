@@ -52,7 +52,7 @@ def test_what_it_makes_is_believed_by_clients_of_the_named_hosts(tmp_path: Path)
     for host in ("kafka.example.com", "10.0.0.7", "::1", "b.a.org"):
         believed(tmp_path / "new", host)
     for host in ("localhost", "10.0.0.8", "b.c.a.org"):
-        with pytest.raises(ssl.SSLCertVerificationError, match="(?i)mismatch"):
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"(?i)mismatch"):
             believed(tmp_path / "new", host)
 
 
@@ -137,7 +137,21 @@ def test_without_the_extra_it_says_how_to_get_it_and_how_to_do_without(
 
 
 @pytest.mark.parametrize(
-    "host", ["", "a b", "localhost:9093", "https://a", "-a", "a..b", "a.", "*", "a" * 64, "a." * 127 + "a", "ä", "10.0.0.0/8"]
+    "host",
+    [
+        "",
+        "a b",
+        "localhost:9093",
+        "https://a",
+        "-a",
+        "a..b",
+        "a.",
+        "*",
+        "a" * 64,
+        "a." * 127 + "a",
+        "ä",
+        "10.0.0.0/8",
+    ],
 )
 def test_what_is_no_host_is_refused(tmp_path: Path, host: str) -> None:
     code, output = run(tmp_path, "--", host)
