@@ -8,7 +8,7 @@ import pytest
 
 from broker.metadata.scram_image import ScramCredential
 from broker.security.oauth.token_validator import TokenValidator
-from broker.security.sasl.mechanism import AuthenticationFailed, Mechanism, Reply, shown
+from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Mechanism, Reply, shown
 from broker.security.sasl.plain import WRONG, ScramUsers
 from broker.security.sasl.sasl_listeners import SaslListeners
 from broker.security.sasl.scram_users import MOCK_ITERATIONS, CredentialSource
