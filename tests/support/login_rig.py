@@ -101,11 +101,17 @@ class Rig:
                 make_gate=lambda connection, source: FrameGate(connection, source, parts),
             ),
         )
+        self.limits = limits
+        self.renewed()
+
+    def renewed(self) -> Connection:
+        """Connect another client; the one before has ended."""
         info = ConnectionInfo(LISTENER, KafkaDialect(ROWS), ("127.0.0.1", 9), ("127.0.0.1", 5))
         self.connection = Connection(self.processor, info, USUAL_BYTES_MAX)
         self.processor.join(self.connection)
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)
+        return self.connection
 
     def of(self, _: str) -> SaslListener:
         return self.sasl
