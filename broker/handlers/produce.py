@@ -44,7 +44,7 @@ from broker.partitions.preparation import (
     preparation,
 )
 from broker.refused_batches import count_refused, refuse_all, say_mistimed
-from broker.rights.standing import Standing
+from broker.rights.standing import Standing, standing_of
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
@@ -92,6 +92,7 @@ class _Progress:
         "names_records",
         "outstanding",
         "pending",
+        "request",
         "response",
         "services",
         "standing",
@@ -112,8 +113,9 @@ class _Progress:
         self.names_records = header.api_version >= RECORD_ERRORS_VERSION and body.acks != 0
         self.inline_bytes_left = INLINE_BYTES_MAX
         self.timeout_ms = body.timeout_ms
+        self.request = request
         self.services = services
-        self.standing = standing  # None: without an authorizer
+        self.standing = standing  # of a request that has waited, or whose batches wait
         self.response = ProduceResponse()
         self.outstanding = 0
         self.failures: set[ErrorCode] = set()
@@ -241,17 +243,14 @@ def handle(
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
         return refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
-    standing = None
-    if services.authorizer is not None:
-        standing = Standing(request, services.authorizer, body.transactional_id)
     if body.transactional_id is not None:
         if not body.transactional_id:
             return error_response(request, ErrorCode.INVALID_REQUEST)
         if request.header.api_version >= ADDS_PARTITIONS_VERSION:
             free = services.transactions.line_up(body.transactional_id)
             if free is not None:
-                return _append_after(free, request, services, standing)
-    return _append_all(request, services, standing)
+                return _append_after(free, request, services, standing_of(request, services))
+    return _append_all(request, services, None)
 
 
 async def _append_after(
@@ -343,10 +342,11 @@ def _append(
                 appended = append(records, now_ms)
             progress.appended(partition, answer, appended)
         else:
-            if progress.standing is not None:
-                append = progress.standing.checked(
-                    name, append or partial(appends.append, partition)
-                )
+            standing = progress.standing = progress.standing or standing_of(
+                progress.request, services
+            )
+            if standing is not None:
+                append = standing.checked(name, append or partial(appends.append, partition))
             done = partial(progress.left_queue, partition, answer, data.records)
             appends.queue(
                 partition, records, progress.timeout_ms, done, prepare, progress.connection, append

@@ -39,11 +39,14 @@ LINES: Final = (
 def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a consumer's fetch, if they are not many."""
     body: FetchRequest = request.body
-    if _is_of_replica(request) or len(body.topics) > NAMES_PER_TURN:
+    topics = body.topics
+    if _is_of_replica(request) or len(topics) > NAMES_PER_TURN:
         return None
-    if request.header.api_version >= TOPIC_ID_VERSION:
-        return [topic.topic_id for topic in body.topics]
-    return [topic.topic for topic in body.topics]
+    by_id = request.header.api_version >= TOPIC_ID_VERSION
+    if len(topics) == 1:  # the usual request
+        (topic,) = topics
+        return [topic.topic_id if by_id else topic.topic]
+    return [topic.topic_id if by_id else topic.topic for topic in topics]
 
 
 def ask(asking: Asking) -> Turns:

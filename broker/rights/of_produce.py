@@ -50,11 +50,14 @@ again = None  # appends that wait ask for themselves (`standing`)
 def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a request without a transactional id, if they are not many."""
     body: ProduceRequest = request.body
-    if body.transactional_id is not None or len(body.topic_data) > NAMES_PER_TURN:
+    topics = body.topic_data
+    if body.transactional_id is not None or len(topics) > NAMES_PER_TURN:
         return None
-    if request.header.api_version >= TOPIC_ID_VERSION:
-        return [topic.topic_id for topic in body.topic_data]
-    return [topic.name for topic in body.topic_data]
+    by_id = request.header.api_version >= TOPIC_ID_VERSION
+    if len(topics) == 1:  # the usual request
+        (topic,) = topics
+        return [topic.topic_id if by_id else topic.name]
+    return [topic.topic_id if by_id else topic.name for topic in topics]
 
 
 def ask(asking: Asking) -> Turns:

@@ -19,6 +19,7 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from broker.runtime.request import Request
     from broker.security.acl.authorizer import Authorizer
+    from broker.services import Services
     from broker.topics import Topics
     from protocol.messages.produce import TopicProduceData
     from storage.log import Appended
@@ -86,6 +87,13 @@ class Standing(_Rights):
         if not self.may(AclOperation.WRITE, ResourceType.TOPIC, topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ErrorCode.NONE
+
+
+def standing_of(request: Request, services: Services) -> Standing | None:
+    """Return what the producer of a request may do now; None: everything, always."""
+    if services.authorizer is None:
+        return None
+    return Standing(request, services.authorizer, request.body.transactional_id)
 
 
 class StandingCommit(_Rights):

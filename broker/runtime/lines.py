@@ -19,14 +19,13 @@ from types import TracebackType
 class Lines:
     """The lines of one kind of request, by key."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "is_any")
 
     def __init__(self) -> None:
         self._lines: dict[object, _Waiting] = {}  # bounded by the requests in flight
-
-    def is_any(self, key: object) -> bool:
-        """Whether a request for `key` waits, so that another one must not overtake it."""
-        return key in self._lines
+        # Whether a request for a key waits, so that another one must not overtake it. Each request
+        # asks, so it is the dictionary's own method.
+        self.is_any = self._lines.__contains__
 
     def turn(self, key: object) -> Turn:
         """Take the next place in the line of `key`; it must be entered, in the order of places."""
