@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from protocol.scram import hash_bytes
 
 MOCK_ITERATIONS = 4096  # what Kafka's tools use for a user if nothing else is said
 MOCK_SALT_BYTES = 26  # as Kafka's clients make them
+_FIELDS = attrgetter("salt", "stored_key", "server_key", "iterations")
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"
 
 
@@ -65,16 +67,12 @@ class CredentialSource:
         """Return the credential of a user, or a mock one; always that unless `is_known`."""
         stored = self._directory.scram(mechanism, user)
         mock = self._mock(mechanism, user)
+        # The same steps for both: 100 ns more would be seen over 2,000 tries.
+        found = _FIELDS(mock if stored is None else stored)
         size = hash_bytes(mechanism)
-        if (
-            stored is None
-            or not is_known
-            or not len(stored.stored_key) == len(stored.server_key) == size
-        ):
-            return mock
-        return Credential(
-            stored.salt, stored.stored_key, stored.server_key, stored.iterations, is_mock=False
-        )
+        is_whole = len(found[1]) == len(found[2]) == size
+        is_mock = stored is None or not is_known or not is_whole
+        return Credential(*(_FIELDS(mock) if is_mock else found), is_mock)
 
     def has(self, mechanism: str, user: str) -> bool:
         """Whether the user has a credential for a mechanism."""
