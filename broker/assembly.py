@@ -207,7 +207,6 @@ def _network(services: Services) -> Network:
             idle_ms_max=config.connections_max_idle_ms,
             frame_ms_max=config.barnabas_frame_deadline_ms,
             fetch_bytes_max=config.fetch_max_bytes,
-            receive_bytes=config.socket_receive_buffer_bytes,
         ),
         limits=services.limits,
         queue=RequestQueue(config.queued_max_requests, metrics),

@@ -75,5 +75,12 @@ def make_gate(services: Services) -> Callable[[Connection, FrameSource], FrameGa
         return rows[request.header.api_key].error_response(request, code)
 
     lines = RateLimiter(services.clock, per_second_max=5)
-    parts = SaslParts(services.sasl, error_answer, lines, services.metrics, services.clock)
+    parts = SaslParts(
+        services.sasl,
+        error_answer,
+        lines,
+        services.metrics,
+        services.clock,
+        receive_bytes=services.config.socket_receive_buffer_bytes,
+    )
     return lambda connection, processor: FrameGate(connection, processor, parts)

@@ -235,9 +235,6 @@ class Connection(asyncio.BufferedProtocol):
         self.release(Hold.QUEUE_FULL)
         return self.in_ready_list
 
-    def logged_in(self) -> None:
-        """Note that the client has logged in, perhaps again."""
-
     def submitted(self) -> None:
         """Continue after the last waiting frame has become a request."""
         self.reading.holds &= ~Hold.ONE_FRAME

@@ -56,7 +56,6 @@ class ConnectionSettings:
     idle_ms_max: int  # connections.max.idle.ms
     frame_ms_max: int  # barnabas.frame.deadline.ms
     fetch_bytes_max: int  # fetch.max.bytes
-    receive_bytes: int = -1  # socket.receive.buffer.bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +103,6 @@ class Processor:
     def frame_bytes_max(self) -> int:
         """The largest frame of a connection."""
         return self._settings.frame_bytes_max
-
-    @property
-    def receive_bytes(self) -> int:
-        """socket.receive.buffer.bytes."""
-        return self._settings.receive_bytes
 
     def join(self, connection: Connection) -> None:
         """Own a connection that begins."""

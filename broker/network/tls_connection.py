@@ -24,7 +24,6 @@ from broker.network.connection import (
     Connection,
     Submitter,
 )
-from broker.network.narrow_sockets import widen
 from broker.network.reading import Hold
 from broker.runtime import owners
 from broker.runtime.owners import Owner
@@ -41,10 +40,6 @@ class EncryptedSubmitter(Submitter, Protocol):
     @property
     def frame_bytes_max(self) -> int:
         """The largest frame of a connection."""
-
-    @property
-    def receive_bytes(self) -> int:
-        """socket.receive.buffer.bytes."""
 
     def join(self, connection: Connection) -> None:
         """Own `connection`, which begins."""
@@ -85,12 +80,6 @@ class TlsConnection(Connection):
             self.info.principal = self._tls.principal_of(peer)
         except NoMatchingRule as error:
             self.refuse(error)
-
-    def logged_in(self) -> None:
-        """Receive as other connections do from now on."""
-        transport = self.reading.transport
-        if transport is not None:
-            widen(transport.get_extra_info("socket"), self._encrypted_for.receive_bytes)
 
     def eof_received(self) -> bool:
         """Note that the client has sent its last byte; the transport ends by itself."""

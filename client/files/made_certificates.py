@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.runtime.clock import SystemClock
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -161,7 +163,7 @@ def _broker(
 def _builder(subject: x509.Name, issuer: x509.Name, key: Any, days: int) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.fromtimestamp(SystemClock().now_ms() // 1000, datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

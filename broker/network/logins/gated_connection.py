@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.network.logins.login_errors import LoginEnded
+from broker.network.narrow_sockets import widen
 from broker.network.reading import Reading
 from broker.runtime import owners
 from broker.runtime.clock import Clock
@@ -36,10 +37,6 @@ class GatedConnection(Protocol):
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         """Send an answer in its turn."""
-        ...
-
-    def logged_in(self) -> None:
-        """Serve the client as one that is known."""
         ...
 
     def release(self, reason: int) -> None:
@@ -73,11 +70,19 @@ class SaslParts:
     metrics: Metrics
     clock: Clock
     linger_s: float = 0.5  # from the answer to a failed login to the end of its connection
+    receive_bytes: int = -1  # socket.receive.buffer.bytes
 
     def end(self, connection: GatedConnection, *, is_answered: bool) -> asyncio.TimerHandle:
         """End a connection whose login has failed, when its client has read an answer."""
         seconds = self.linger_s if is_answered else 0.0
         return owners.later(Owner.LOGIN, seconds, _close, connection)
+
+    def receive_freely(self, connection: GatedConnection, frame_bytes_max: int) -> None:
+        """Receive from a client that has logged in as from others."""
+        connection.reader.size_max = frame_bytes_max
+        transport = connection.reading.transport
+        if transport is not None and connection.info.listener.is_encrypted:
+            widen(transport.get_extra_info("socket"), self.receive_bytes)
 
     def tell_failed(self, info: ConnectionInfo, why: str) -> None:
         """Count a failed login; log it, a few times a second at most."""

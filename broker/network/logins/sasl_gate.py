@@ -288,8 +288,7 @@ class SaslGate:
         self._login = None
         self._is_again = self.is_closed = False
         self._state = LoginState.OPEN
-        connection.reader.size_max = self._usual_bytes_max
-        connection.logged_in()
+        parts.receive_freely(connection, self._usual_bytes_max)
         return lifetime_ms
 
     def _refused(self, request: Request, error: AuthenticationFailed) -> None:

@@ -168,6 +168,11 @@ class KafkaNode:
         assert self.process is not None, "not started"
         return self.process.pid
 
+    def add_listeners(self, listeners: str) -> None:
+        """Open more listeners; the settings must map their names to protocols."""
+        controller = f"CONTROLLER://127.0.0.1:{self._controller_port}"
+        self._settings["listeners"] = f"PLAINTEXT://{self.address},{listeners},{controller}"
+
     def prepare(self) -> list[str]:
         """Format the data directory if it is new; return the command line of the broker."""
         properties = self._write_properties()
