@@ -100,5 +100,5 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _after(options: dict[str, str]) -> str:
-    """Say where an option was expected, by the name of the one before."""
-    return f" behind {next(reversed(options))}" if options else ""
+    """Say where an option was expected; by number, since a missing quote makes a value a name."""
+    return f" behind option {len(options)}" if options else ""
