@@ -33,6 +33,7 @@ from storage.files.text_files import encode_offsets
 
 TICK_NS: Final = 2_000_000_000
 FILE_MODE: Final = 0o640
+_NO_LINKS: Final = (errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
 _COPY_BYTES: Final = 8 << 20
 _INDEXES: Final = (filenames.OFFSET_INDEX, filenames.TIME_INDEX, filenames.TRANSACTION_INDEX)
 _ABORT: Final = struct.Struct(">hqqqq")  # version, producer, first offset, marker, stable offset
@@ -85,6 +86,12 @@ class BackupCopy:
         self._earlier = earlier
         self._progress = progress
         self.counts = Counts()
+
+    def begin_anew(self) -> None:
+        """Forget the earlier backup, and what was copied."""
+        self._earlier = None
+        for name in os.listdir(self.path):
+            remove_tree(os.path.join(self.path, name))
 
     def needed_bytes(self, cut: Cut) -> int:
         """Return how many bytes a copy would write."""
@@ -147,8 +154,7 @@ class BackupCopy:
             return
         if os.path.lexists(target):
             os.unlink(target)
-        if earlier is not None:
-            os.link(earlier, target)
+        if earlier is not None and _linked(earlier, target):
             self._count(one, is_linked=True)
             return
         if one.below >= 0:
@@ -212,6 +218,17 @@ class BackupCopy:
             except FileNotFoundError:
                 ids.append(b"")
         return ids[0] == ids[1]
+
+
+def _linked(earlier: str, target: str) -> bool:
+    """Link a file; return False where the file system has no links, or no more of this one."""
+    try:
+        os.link(earlier, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return False
+    return True
 
 
 def _is_same(path: str, one: Wanted) -> bool:

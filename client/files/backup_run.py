@@ -78,25 +78,38 @@ def back_up(
 def _passes(data: str, copy: BackupCopy, *, check: bool) -> tuple[int, Report | None]:
     why = ""
     for number in range(1, PASSES + 1):
-        lock = os.path.join(data, filenames.LOCK)
-        is_stopped = OsFileSystem().lock_holder(lock) is None
+        is_stopped = _was_stopped(data)
         cut = take_cut(data, is_stopped=is_stopped)
         check_room(os.path.dirname(copy.path), copy.needed_bytes(cut) + _SPARE_BYTES)
         try:
             copy.run(cut)
-            _check_still(lock, is_stopped=is_stopped)
+            _check_still(data, is_stopped=is_stopped)
         except Changed as changed:
             why = str(changed)
             continue
-        return number, _checked(copy.path, check=check, cause=f"Run barnabas verify {data}")
+        try:
+            return number, _checked(copy.path, check=check, cause=f"Run barnabas verify {data}")
+        except NotBackedUp:
+            if not copy.counts.linked_files:
+                raise
+            copy.begin_anew()  # the earlier backup may have rotted: copy everything
     raise NotBackedUp(
         f"{data} changes faster than it can be copied: in {PASSES} attempts, at last {why}"
     )
 
 
-def _check_still(lock: str, *, is_stopped: bool) -> None:
+def _was_stopped(data: str) -> bool:
+    """Whether a broker has stopped in order and none was started since.
+
+    Not every system says who holds a lock; a broker that starts removes the mark.
+    """
+    holder = OsFileSystem().lock_holder(os.path.join(data, filenames.LOCK))
+    return holder is None and os.path.exists(os.path.join(data, filenames.CLEAN_SHUTDOWN))
+
+
+def _check_still(data: str, *, is_stopped: bool) -> None:
     """Raise Changed if a broker was started during a copy that relied on there being none."""
-    if is_stopped and OsFileSystem().lock_holder(lock) is not None:
+    if is_stopped and not _was_stopped(data):
         raise Changed("a broker was started")
 
 

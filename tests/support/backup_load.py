@@ -151,13 +151,20 @@ def check_backup(address: str, before: Acknowledged) -> int:
     )
     try:
         for (topic, partition), end in before.ends.items():
-            _, found = consumer.get_watermark_offsets(TopicPartition(topic, partition), WAIT_S)
+            _, found = bounds(consumer, TopicPartition(topic, partition))
             assert found >= end, (topic, partition, found, end)
         places = [TopicPartition("plain", number) for number in range(PARTITIONS)]
-        for place in consumer.committed(places, WAIT_S):
-            start, end = consumer.get_watermark_offsets(
-                TopicPartition("plain", place.partition), WAIT_S
-            )
+        ends_s = time.monotonic() + WAIT_S
+        while True:
+            try:
+                commits = consumer.committed(places, 10)
+                break
+            except KafkaException:
+                if time.monotonic() > ends_s:
+                    raise
+                time.sleep(0.2)
+        for place in commits:
+            start, end = bounds(consumer, TopicPartition("plain", place.partition))
             assert place.offset <= end, (place, start, end)
             assert place.offset >= before.committed.get(place.partition, -1001)
         ids = [committed_ids(consumer, number) for number in range(PARTITIONS)]
@@ -169,11 +176,23 @@ def check_backup(address: str, before: Acknowledged) -> int:
         consumer.close()
 
 
+def bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    """Return the first and the end offset; a Kafka that has just started has no leaders yet."""
+    ends_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, 10)
+        except KafkaException:
+            if time.monotonic() > ends_s:
+                raise
+            time.sleep(0.2)
+
+
 def committed_ids(consumer: Consumer, partition: int) -> set[bytes]:
     """Return the values of one partition of `pair` up to its end, without what was aborted."""
     place = TopicPartition("pair", partition, 0)
     ends_s = time.monotonic() + WAIT_S
-    _, end = consumer.get_watermark_offsets(place, WAIT_S)
+    _, end = bounds(consumer, place)
     consumer.assign([place])
     found = set()
     while True:

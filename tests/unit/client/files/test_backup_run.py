@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from client.files import backup_copy, backup_run
-from client.files.backup_cut import NotBackedUp
+from client.files.backup_cut import Cut, NotBackedUp
 from client.files.backup_run import back_up, restore
 from tests.support import data_directory
 
@@ -94,6 +94,48 @@ def test_a_topic_of_the_same_name_is_not_taken_for_the_old_one(data: Path, tmp_p
     metadata.write_bytes(metadata.read_bytes()[:-4] + b"AAAA")
     second = Path(back_up(str(data), str(tmp_path / "b"), check=False).path)
     assert next(second.glob("t-0/*.log")).stat().st_nlink == 1
+
+
+def test_a_rotten_file_of_an_earlier_backup_is_not_linked(data: Path, tmp_path: Path) -> None:
+    first = Path(back_up(str(data), str(tmp_path / "b")).path)
+    log = min(first.glob("t-0/*.log"))
+    times = log.stat()
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    with log.open("r+b") as file:
+        file.write(content)
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = back_up(str(data), str(tmp_path / "b"))
+    assert contents(Path(second.path)) == contents(data)
+    assert second.counts.linked_files == 0
+
+
+def test_without_hard_links_everything_is_copied(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    back_up(str(data), str(tmp_path / "b"))
+    monkeypatch.setattr(os, "link", refuse)
+    second = back_up(str(data), str(tmp_path / "b"))
+    assert contents(Path(second.path)) == contents(data)
+    assert second.counts.linked_files == 0
+
+
+def test_a_broker_that_is_started_meanwhile_is_noticed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, mark = backup_copy.BackupCopy.run, data / ".kafka_cleanshutdown"
+
+    def started(self: backup_copy.BackupCopy, cut: Cut) -> None:
+        run(self, cut)
+        mark.unlink(missing_ok=True)
+
+    monkeypatch.setattr(backup_copy.BackupCopy, "run", started)
+    done = back_up(str(data), str(tmp_path / "b"))
+    assert done.passes == 2
+    assert not (Path(done.path) / ".kafka_cleanshutdown").exists()
 
 
 def test_old_backups_are_removed(data: Path, tmp_path: Path) -> None:
