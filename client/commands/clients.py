@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from client.commands.careful_command import CarefulCommand
 from client.commands.http_options import http_options
 from client.commands.output import refusing, show_json, show_table
 from client.commands.times import time_text
@@ -16,7 +17,7 @@ PAGE: Final = 500
 METRICS_PAGE: Final = 10
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.option("--metrics", "with_metrics", is_flag=True, help="Show what clients have pushed.")
 @click.option("--client-id", metavar="TEXT", default="", help="Only those whose id has this in it.")
 @http_options

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from client.commands.careful_command import CarefulCommand
 from client.commands.http_options import http_options
 from client.commands.output import refusing, show_json, show_table
 from client.http.broker_http import BrokerHttp
@@ -13,7 +14,7 @@ from client.http.exposed import Exposed, exposed
 from client.suggest import did_you_mean
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @http_options
 @refusing

@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from client.commands.careful_command import CarefulCommand
 from client.commands.http_options import HTTP, opened
 from client.commands.output import Seconds, broker_options, connect, refusing, show_json
 from client.kafka.connection import BrokerError
@@ -20,7 +21,7 @@ from client.top.snapshot import Sampled, Snapshot, rates_of
 ONCE_S: Final = 1.0  # between the two samples of --once and --json
 
 
-@click.command()
+@click.command(cls=CarefulCommand)
 @click.option(
     "--interval", "interval_s", metavar="SECONDS", type=Seconds(min=0.2, max=3_600), default=2.0,
     show_default=True, help="How often to look.",

@@ -60,6 +60,7 @@ ELSEWHERE = {
     "TOPIC_CHANGE": "tests/unit/broker/test_topics.py",
     "TRANSACTION": "tests/unit/broker/test_transactions.py",
     "TRANSACTION_LOADING": "tests/unit/broker/transactions/test_transaction_loading.py",
+    "RELOAD": "tests/integration/test_reload.py",
     "STOP": "tests/unit/broker/lifecycle/test_shutdown.py",
 }
 

@@ -86,6 +86,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_quotas": ("broker/quotas/*", "broker/handlers/*quotas.py", *METADATA),
     "test_msgpack_page": MSGPACK,
     "test_named_again": (*PROTOCOL, "broker/handlers/fetch.py"),
+    "test_page": ("broker/console/*", "broker/http/*", "requirements-browser.lock"),
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
     "test_our_member": ("client/msgpack/membership.py", "client/msgpack/group*.py", *GROUPS),

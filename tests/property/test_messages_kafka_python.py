@@ -20,6 +20,11 @@ from protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from protocol.wire import ZERO_UUID, message_spec
 from tests.support.message_fields import (
@@ -46,6 +51,10 @@ NOT_IN_KAFKA_PYTHON = set(
             ConsumerGroupHeartbeatResponse,
             ConsumerGroupDescribeRequest,
             ConsumerGroupDescribeResponse,
+            GetTelemetrySubscriptionsRequest,
+            GetTelemetrySubscriptionsResponse,
+            PushTelemetryRequest,
+            PushTelemetryResponse,
         )
     )
 )

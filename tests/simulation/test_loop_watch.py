@@ -81,7 +81,7 @@ def test_the_loop_may_do_what_the_list_allows(served: Any) -> None:
     served.disk.full(100)
     as_broker(do_what_is_allowed)(served.disk)
     assert served.disk.violations == []
-    assert len(ON_THE_LOOP) == 11, "the calls above are all but forget_pages"
+    assert len(ON_THE_LOOP) == 12, "the calls above are all but forget_pages and note_synced"
 
 
 def test_the_work_of_a_turn_is_bounded(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:

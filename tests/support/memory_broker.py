@@ -178,7 +178,7 @@ class MemoryBroker:
         """
         self.loop.end = self.loop.now + SWEPT_SECONDS
         if self.is_started:
-            self._sweep()
+            self.loop.call_soon(self._sweep)
         return self.loop.run_until_complete(work)
 
     def _sweep(self) -> None:

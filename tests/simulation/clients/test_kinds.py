@@ -141,6 +141,7 @@ def history(
     loaded: Any = None
     disk: Any = None
     clock: Any = broker.clock
+    clock.jumped_ms = 0  # nobody sets it
     context = Context(Plan(seed), world, disk, network, clock, record, loaded)
     context.topics = Topics(context)
     for name in list(context.topics):

@@ -15,7 +15,7 @@ def served(monkeypatch):
     """Replace broker.server: keep its arguments, and return exit code 0."""
     calls = []
 
-    def run(loaded):
+    def run(loaded, read):
         calls.append(loaded)
         return 0
 
