@@ -10,6 +10,7 @@ Every answer is searched for error codes that the protocol does not have.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from protocol.errors import ErrorCode
@@ -23,6 +24,7 @@ CODES: Final = frozenset(int(code) for code in ErrorCode)
 MSGPACK_SHARE: Final = 0.25
 PATIENCE_MS: Final = (3_000, 15_000, 60_000)
 METADATA_VERSION: Final = 12
+TRIES_MAX: Final = 8
 
 
 class Topic(NamedTuple):
@@ -80,6 +82,15 @@ class Caller:
             if code not in CODES:
                 self.record.fail(self.name, f"{type(body).__name__}: no such error code: {code}")
         return answer
+
+    async def ask_until(self, body: Any, is_done: Callable[[Any], bool], what: str) -> bool:
+        """Ask until it is done; the broker may be down for a while. Return whether it is."""
+        for _ in range(TRIES_MAX):
+            answer = await self.ask(body, what=what)
+            if answer is not None and is_done(answer):
+                return True
+            await self.rest(500)
+        return False
 
     async def rest(self, ms: float) -> None:
         """Wait for up to this time."""

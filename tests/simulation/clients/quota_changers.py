@@ -40,7 +40,6 @@ BURST: Final = 12  # batches: more than the rate allows in all of Kafka's eleven
 BURST_MS_MAX: Final = 1_000
 PRODUCE_VERSION: Final = 9
 EXISTS: Final = 36
-TRIES_MAX: Final = 8
 ANSWER_MS: Final = 30_000
 
 
@@ -59,9 +58,10 @@ class QuotaChanger:
     async def run(self) -> None:
         """Set and remove the quota in turns; at the end it is removed."""
         topics = [CreatableTopic(name=self.topic, num_partitions=1, replication_factor=1)]
-        made = await self._until(
+        made = await self.admin.ask_until(
             CreateTopicsRequest(topics=topics),
             lambda answer: answer.topics[0].error_code in (0, EXISTS),
+            self.topic,
         )
         for _ in self.admin.steps if made else ():
             if await self._alter(remove=False):
@@ -74,20 +74,13 @@ class QuotaChanger:
         await self._alter(remove=True)
         self.admin.wire.close()
 
-    async def _until(self, body: Any, is_done: Callable[[Any], bool]) -> bool:
-        for _ in range(TRIES_MAX):
-            answer = await self.admin.ask(body, what=self.topic)
-            if answer is not None and is_done(answer):
-                return True
-            await self.admin.rest(500)
-        return False
-
     async def _alter(self, *, remove: bool) -> bool:
         entity = [AlteredQuotaEntity(entity_type="client-id", entity_name=self.client_id)]
         ops = [QuotaOperation(key=RATE_KEY, value=RATE, remove=remove)]
-        return await self._until(
+        return await self.admin.ask_until(
             AlterClientQuotasRequest(entries=[QuotaAlteration(entity=entity, ops=ops)]),
             lambda answer: answer.entries[0].error_code == 0,
+            self.topic,
         )
 
     async def _produce(self) -> int | None:

@@ -36,7 +36,6 @@ TOPIC, READ, ALL, LITERAL, DENY, ALLOW = 2, 3, 2, 3, 2, 3  # Kafka's codes
 FETCH_VERSION: Final = 11  # names topics
 PRODUCE_VERSION: Final = 9
 DENIED: Final = 29
-TRIES_MAX: Final = 8
 WAIT_MS: Final = 1_500
 EXISTS: Final = 36
 
@@ -77,22 +76,12 @@ class RightsChanger:
 
     async def _begin(self) -> bool:
         topics = [CreatableTopic(name=self.topic, num_partitions=1, replication_factor=1)]
-        made = await self._until(
-            lambda: self.admin.ask(CreateTopicsRequest(topics=topics), what=self.topic),
+        made = await self.admin.ask_until(
+            CreateTopicsRequest(topics=topics),
             lambda answer: answer.topics[0].error_code in (0, EXISTS),
+            self.topic,
         )
         return made and await self._create(ALL, ALLOW) and await self._write()
-
-    async def _until(
-        self, ask: Callable[[], Coroutine[Any, Any, Any]], is_done: Callable[[Any], bool]
-    ) -> bool:
-        """Ask until it is done; the broker may be down for a while."""
-        for _ in range(TRIES_MAX):
-            answer = await ask()
-            if answer is not None and is_done(answer):
-                return True
-            await self.admin.rest(500)
-        return False
 
     # -- Rights -------------------------------------------------------------------------------
 
@@ -106,9 +95,10 @@ class RightsChanger:
             operation=operation,
             permission_type=permission,
         )
-        return await self._until(
-            lambda: self.admin.ask(CreateAclsRequest(creations=[rule]), what=self.topic),
+        return await self.admin.ask_until(
+            CreateAclsRequest(creations=[rule]),
             lambda answer: answer.results[0].error_code == 0,
+            self.topic,
         )
 
     async def _deny(self) -> bool:
@@ -124,9 +114,10 @@ class RightsChanger:
             operation=READ,
             permission_type=DENY,
         )
-        return await self._until(
-            lambda: self.admin.ask(DeleteAclsRequest(filters=[one]), what=self.topic),
+        return await self.admin.ask_until(
+            DeleteAclsRequest(filters=[one]),
             lambda answer: answer.filter_results[0].error_code == 0,
+            self.topic,
         )
 
     # -- Use ----------------------------------------------------------------------------------
