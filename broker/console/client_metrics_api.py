@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
-from broker.console.parameters import number_of
+from broker.console.parameters import page_of
 from broker.console.visitor import SEES_CLUSTER, Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.telemetry.pushed_figures import InstanceFigures
@@ -21,8 +21,7 @@ PAGE_MAX: Final = 10  # clients; each has at most 500 figures
 def client_metrics(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET client-metrics?offset=&limit=: clients and their figures, the last pushed last."""
     visitor.must(SEES_CLUSTER)
-    offset = number_of(request, "offset", 0)
-    limit = number_of(request, "limit", PAGE_MAX, 1, PAGE_MAX)
+    offset, limit = page_of(request, PAGE_MAX, PAGE_MAX)
     console.services.telemetry.expire()
     clients = tuple(console.services.telemetry.figures)
     found = [_pushed(one) for one in islice(clients, offset, offset + limit)]

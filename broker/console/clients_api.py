@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
-from broker.console.parameters import number_of
+from broker.console.parameters import page_of
 from broker.console.visitor import SEES_CLUSTER, Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.network.connection import Connection
@@ -20,8 +20,7 @@ PAGE_MAX: Final = 500
 def clients(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET clients?offset=&limit=: connections in the order of their beginning."""
     visitor.must(SEES_CLUSTER)
-    offset = number_of(request, "offset", 0)
-    limit = number_of(request, "limit", 100, 1, PAGE_MAX)
+    offset, limit = page_of(request, 100, PAGE_MAX)
     found: list[dict[str, Any]] = []
     left, total = offset, 0
     for processor in console.surroundings.processors:

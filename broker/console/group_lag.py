@@ -22,6 +22,7 @@ from protocol.errors import DecodeError
 from protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from protocol.record_batch import HEADER_SIZE, read_header
 
 if TYPE_CHECKING:
     from broker.console.console import Console
@@ -163,8 +164,8 @@ async def _seconds(
         data = await source.fetch(number, max(offset, log.start_offset), 1)
     except ConsoleError:
         return None
-    if data.error_code or not data.records or len(data.records) < 61:
+    if data.error_code or not data.records or len(data.records) < HEADER_SIZE:
         return None
-    base_timestamp = int.from_bytes(bytes(data.records[27:35]), "big", signed=True)
+    base_timestamp = read_header(data.records).base_timestamp
     now_ms: int = console.services.clock.now_ms()
     return round(max(0, now_ms - base_timestamp) / 1000, 1)

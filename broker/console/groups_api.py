@@ -8,7 +8,7 @@ from broker.console.answers import ConsoleError, data
 from broker.console.group_lag import described, lag_of
 from broker.console.inquiry import check
 from broker.console.message_choice import offsets_at
-from broker.console.parameters import bad, body_of, field, int64, number_of, text_of
+from broker.console.parameters import bad, body_of, field, int64, page_of, text_of
 from broker.console.visitor import SEES_GROUP, Visitor
 from broker.console.walks import Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
@@ -57,14 +57,14 @@ async def groups(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
                 }
             )
     found.sort(key=lambda one: (-one["lag"], one["group_id"]))
-    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
+    offset, limit = page_of(request, 100, PAGE_MAX)
     return data({"total": len(found), "offset": offset, "groups": found[offset : offset + limit]})
 
 
 async def group(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET group: its members, what they have, and the lag of each partition."""
     found = await described(console, visitor, text_of(request, "id"))
-    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 200, 1, PAGE_MAX)
+    offset, limit = page_of(request, 200, PAGE_MAX)
     found["offset_count"] = len(found["offsets"])
     found["topics"] = list(dict.fromkeys(one["topic"] for one in found["offsets"]))
     found["offsets"] = found["offsets"][offset : offset + limit]

@@ -43,6 +43,11 @@ def number_of(
     return found
 
 
+def page_of(request: HttpRequest, default: int, most: int) -> tuple[int, int]:
+    """Return where a page of a list begins, and how many entries it has at most."""
+    return number_of(request, "offset", 0), number_of(request, "limit", default, 1, most)
+
+
 def is_set(request: HttpRequest, name: str) -> bool:
     """Return a switch of the query: 1 or true, and nothing else, is on."""
     return text_of(request, name, "") in ("1", "true")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.console.answers import ConsoleError, data
 from broker.console.inquiry import check
 from broker.console.message_choice import topic_of
-from broker.console.parameters import bad, body_of, field, is_set, number_of, text_of
+from broker.console.parameters import bad, body_of, field, is_set, page_of, text_of
 from broker.console.visitor import SEES_TOPIC, Visitor
 from broker.console.walks import Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
@@ -54,7 +54,7 @@ async def topics(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
         found.sort(key=lambda one: str(one["name"]))
     else:
         found.sort(key=lambda one: (-(one[sort] or 0), one["name"]))
-    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
+    offset, limit = page_of(request, 100, PAGE_MAX)
     page = found[offset : offset + limit]
     return data({"total": len(found), "hidden": hidden, "offset": offset, "topics": page})
 
@@ -93,7 +93,7 @@ async def topic(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     name = topic_of(request, visitor, console)
     services = console.services
     info = services.controller.image.topics[name]
-    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
+    offset, limit = page_of(request, 100, PAGE_MAX)
     turns = Turns(services.clock)
     found = await _summed(console, info, turns)
     found["topic_id"] = info.topic_id.hex()

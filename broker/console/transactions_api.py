@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
 from broker.console.inquiry import check
-from broker.console.parameters import number_of
+from broker.console.parameters import page_of
 from broker.console.visitor import Visitor
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from protocol.api_keys import ApiKey
@@ -31,7 +31,7 @@ async def transactions(request: HttpRequest, visitor: Visitor, console: Console)
         answer.transaction_states,
         key=lambda one: (one.transaction_state != "Ongoing", one.transactional_id),
     )
-    offset, limit = number_of(request, "offset", 0), number_of(request, "limit", 100, 1, PAGE_MAX)
+    offset, limit = page_of(request, 100, PAGE_MAX)
     ids = [one.transactional_id for one in listed[offset : offset + limit]]
     found: list[dict[str, Any]] = []
     if ids:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.console import FIRST_VISIT
 from broker.console import console as console_module
 from broker.console.endpoints import ENDPOINTS
 from broker.console.overview_api import VERSION
@@ -123,12 +124,6 @@ async def test_files_are_compressed_and_known_again(running: ConsoleBroker) -> N
 
 
 VENDORED = ROOT / "broker/console/page/vendor"
-FIRST_VISIT = (
-    "/", "/assets/style.css", "/assets/page.js", "/assets/kit.js", "/assets/overview.js",
-    "/assets/charts.js", "/assets/login.js", "/assets/icon.svg",
-    "/assets/vendor/preact-htm-3.1.1.js", "/assets/vendor/uplot-1.6.32.js",
-    "/assets/vendor/uplot-1.6.32.css",
-)  # fmt: skip
 
 
 async def test_a_first_visit_transfers_at_most_60_kb(running: ConsoleBroker) -> None:
