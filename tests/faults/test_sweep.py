@@ -36,6 +36,7 @@ from tests.support.thorough import STEP, turn_of
 from tests.unit.broker.metadata import test_snapshot_keeper
 from tests.unit.storage import test_strays
 from tests.unit.storage.compaction import test_copier, test_swap
+from tests.unit.storage.files import test_kept_secret
 from tests.unit.storage.opening import test_abort_loading, test_quarantine, test_swap_recovery
 from tests.unit.storage.segments import (
     test_checked_batches,
@@ -115,6 +116,15 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/opening/swap_recovery.py", "home.filesystem.unlink"): (
         lambda _disk, _monkeypatch: test_swap_recovery.test_a_copy_under_way_is_removed()
     ),
+    **{
+        ("storage/files/kept_secret.py", call): (
+            lambda disk, _monkeypatch: (
+                disk.mkdir("/data"),
+                test_kept_secret.test_a_secret_stays(disk),
+            )
+        )
+        for call in ("filesystem.read", "filesystem.replace")
+    },
     ("storage/opening/log_opening.py", "filesystem.sync_directory"): (
         lambda _disk, _monkeypatch: test_strays.test_a_new_partition_adopts_no_directory(
             test_strays.opened(), b""
