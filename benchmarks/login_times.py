@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import gc
 import math
 import random
@@ -32,13 +31,12 @@ from config.sasl_settings import MechanismSettings, SaslSettings
 from protocol.scram import (
     HASHES,
     client_key,
-    combined,
-    encoded,
-    keyed,
+    prove,
     read_server_first,
     salted_password,
     server_key,
     stored_key,
+    unproven_final,
 )
 
 TRIES: Final = 2_000
@@ -160,17 +158,16 @@ def last_step(
 ) -> Callable[[], Callable[[], object]]:
     """The last step of SCRAM; a proof that is right but for one byte, if the user exists."""
     salted = salted_password(mechanism, SECRET, b"s" * 26, ITERATIONS)
-    key = client_key(mechanism, salted)
 
     def begin() -> Callable[[], object]:
         respond = offered.offers[mechanism].begin().respond
         bare = f"n={user},r=abc"
         answer = respond(f"n,,{bare}".encode()).token
-        unproven = f"c={base64.b64encode(b'n,,').decode()},r={read_server_first(answer).nonce}"
-        text = f"{bare},{answer.decode()},{unproven}".encode()
-        proof = bytearray(combined(key, keyed(mechanism, stored_key(mechanism, key), text)))
+        unproven = unproven_final(read_server_first(answer).nonce)
+        right = prove(mechanism, salted, bare, answer, unproven)
+        proof = bytearray(right.proof)
         proof[flipped] ^= 1
-        token = f"{unproven},p={encoded(bytes(proof))}".encode()
+        token = right._replace(proof=bytes(proof)).message
         return lambda: _refused(respond, token)
 
     return begin

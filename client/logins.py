@@ -21,17 +21,12 @@ from typing import Final, Protocol
 from protocol.scram import (
     HASHES,
     ScramError,
-    client_key,
-    combined,
-    encoded,
     escaped,
-    keyed,
+    prove,
     read_server_final,
     read_server_first,
     salted_password,
-    server_key,
-    signed_text,
-    stored_key,
+    unproven_final,
 )
 
 PLAIN: Final = "PLAIN"
@@ -117,9 +112,6 @@ class _Scram:
         if not server.nonce.startswith(self._nonce) or server.nonce == self._nonce:
             raise LoginError("the answer is for another login: it has another nonce")
         salted = salted_password(name, login.password, server.salt, server.iterations)
-        unproven = f"c={encoded(b'n,,')},r={server.nonce}"
-        text = signed_text(self._bare, token.decode(), unproven)
-        key = client_key(name, salted)
-        proof = combined(key, keyed(name, stored_key(name, key), text))
-        self._expected = keyed(name, server_key(name, salted), text)
-        return f"{unproven},p={encoded(proof)}".encode()
+        proof = prove(name, salted, self._bare, token, unproven_final(server.nonce))
+        self._expected = proof.owed
+        return proof.message

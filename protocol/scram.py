@@ -71,6 +71,19 @@ class ClientFinal(NamedTuple):
     proof: bytes
 
 
+class Proof(NamedTuple):
+    """A client's final message in parts, and the signature that the server owes for it."""
+
+    unproven: str
+    proof: bytes
+    owed: bytes
+
+    @property
+    def message(self) -> bytes:
+        """The client's final message."""
+        return f"{self.unproven},p={encoded(self.proof)}".encode()
+
+
 def read_client_first(message: bytes) -> ClientFirst:
     """Read a client's first message. Raises ScramError, also for any channel binding."""
     found = _FIRST.match(_text(message))
@@ -168,6 +181,19 @@ def combined(one: bytes, other: bytes) -> bytes:
 def signed_text(first_bare: str, server_first_message: str, unproven: str) -> bytes:
     """Return what both sides sign."""
     return f"{first_bare},{server_first_message},{unproven}".encode()
+
+
+def unproven_final(nonce: str, header: str = "n,,") -> str:
+    """Return a client's final message without its proof; `header` began its first message."""
+    return f"c={encoded(header.encode())},r={nonce}"
+
+
+def prove(mechanism: str, salted: bytes, bare: str, said: bytes, unproven: str) -> Proof:
+    """Return a client's proof; `said` is the server's first message, `bare` from the client's."""
+    text = signed_text(bare, said.decode(), unproven)
+    key = client_key(mechanism, salted)
+    proof = combined(key, keyed(mechanism, stored_key(mechanism, key), text))
+    return Proof(unproven, proof, keyed(mechanism, server_key(mechanism, salted), text))
 
 
 def _text(message: bytes) -> str:

@@ -28,16 +28,7 @@ from protocol.messages.alter_user_scram_credentials import (
 from protocol.messages.metadata import MetadataRequest
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from protocol.scram import (
-    client_key,
-    combined,
-    encoded,
-    keyed,
-    read_server_first,
-    salted_password,
-    signed_text,
-    stored_key,
-)
+from protocol.scram import prove, read_server_first, salted_password, unproven_final
 from tests.simulation.clients.caller import Caller
 from tests.simulation.clients.wire import Disconnected, Wire
 from tests.simulation.context import LOGIN_PORT, Context
@@ -138,11 +129,9 @@ class LoginChanger:
             return None if answer is None else int(answer.error_code)
         first = read_server_first(answer.auth_bytes)
         salted = _salted(MECHANISM, password, first.salt, first.iterations)
-        unproven = f"c={encoded(b'n,,')},r={first.nonce}"
-        text = signed_text(bare, answer.auth_bytes.decode(), unproven)
-        key = client_key(MECHANISM, salted)
-        proof = combined(key, keyed(MECHANISM, stored_key(MECHANISM, key), text))
-        answer = await self._authenticate(f"{unproven},p={encoded(proof)}".encode())
+        unproven = unproven_final(first.nonce)
+        proof = prove(MECHANISM, salted, bare, bytes(answer.auth_bytes), unproven)
+        answer = await self._authenticate(proof.message)
         if answer is None:
             return None
         lifetime_ms = answer.session_lifetime_ms

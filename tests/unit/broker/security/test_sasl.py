@@ -1,6 +1,5 @@
 """The mechanisms: who gets in, what all others are told, and that they are told the same."""
 
-import base64
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 
@@ -17,13 +16,13 @@ from config.token_settings import TokenSettings
 from protocol.scram import (
     HASHES,
     client_key,
-    combined,
     encoded,
-    keyed,
+    prove,
     read_server_first,
     salted_password,
     server_key,
     stored_key,
+    unproven_final,
 )
 
 SHA_256, SHA_512 = HASHES
@@ -164,16 +163,14 @@ class Client:
         self.server = read_server_first(self.answer)
 
     def final(
-        self, password: str = PASSWORD, nonce: str = "", binding: bytes = b"", rest: str = ""
+        self, password: str = PASSWORD, nonce: str = "", binding: str = "", rest: str = ""
     ) -> tuple[str, bytes]:
-        binding = binding or self.header.encode()
-        unproven = f"c={base64.b64encode(binding).decode()},r={nonce or self.server.nonce}{rest}"
+        unproven = unproven_final(nonce or self.server.nonce, binding or self.header) + rest
         name = self.mechanism
         salted = salted_password(name, password, self.server.salt, self.server.iterations)
-        key = client_key(name, salted)
-        text = f"{self.first},{self.answer.decode()},{unproven}".encode()
-        self.expected = encoded(keyed(name, server_key(name, salted), text))
-        return unproven, combined(key, keyed(name, stored_key(name, key), text))
+        proof = prove(name, salted, self.first, self.answer, unproven)
+        self.expected = encoded(proof.owed)
+        return unproven, proof.proof
 
     def finish(self, unproven: str, proof: bytes) -> Reply:
         return now(self.login.respond(f"{unproven},p={encoded(proof)}".encode()))
@@ -202,8 +199,8 @@ SCRAM_REFUSED = {
     "a wrong password": {"password": "wrong"},
     "the client's nonce alone": {"nonce": "abc"},
     "a changed nonce": {"nonce": "abcX"},
-    "another binding": {"binding": b"y,,"},
-    "another authorization id in the binding": {"binding": b"n,a=bob,"},
+    "another binding": {"binding": "y,,"},
+    "another authorization id in the binding": {"binding": "n,a=bob,"},
 }
 TEXT = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism"
