@@ -6,6 +6,7 @@
     top, clients, metrics           ask the HTTP listener (client/http/, client/top/)
     produce, consume                send and read records (client/commands/, client/msgpack/)
     dump, verify, backup, restore   read a data directory (client/commands/, client/files/)
+    doctor                          examines a machine and a data directory (the same)
     certificates                    makes files for TLS (client/commands/, client/files/)
 
 This is the top layer: it may import everything, and nothing imports it. It imports late, so that a
@@ -33,6 +34,7 @@ COMMANDS = {
     "clients": "client.commands.clients:clients",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
+    "doctor": "client.commands.doctor:doctor",
     "dump": "client.commands.dump:dump",
     "groups": "client.commands.groups:groups",
     "health": "client.commands.health:health",

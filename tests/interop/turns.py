@@ -58,6 +58,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
     "test_fetch_sessions": ("broker/fetch_sessions/*", "broker/handlers/fetch.py", *PROTOCOL),
     "test_scram_peers": ("protocol/scram.py", "client/logins.py", "broker/security/sasl/*"),
+    "test_backup": (
+        "client/files/*",
+        "client/commands/backup.py",
+        "tests/support/backup_load.py",
+        *LOG,
+    ),
     "test_bench_peers": ("benchmarks/*",),
     "test_client_telemetry": (
         "broker/telemetry/*",
