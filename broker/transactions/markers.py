@@ -198,6 +198,8 @@ class MarkerWriter:
         offset: int,
         code: ErrorCode,
     ) -> None:
+        if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:  # the broker stops
+            return
         del markers.appended[place]
         if code == ErrorCode.NONE:
             partition.log.settle(offset)
@@ -227,8 +229,11 @@ class MarkerWriter:
 def _has_marker(partition: Partition, markers: Markers) -> bool:
     """Whether a partition has a marker of this end.
 
-    With TV2, what is open at the epoch of the marker belongs to the next transaction.
+    With TV2, what is open at the epoch of the marker belongs to the next transaction. A log that
+    has failed does not count: it may know a marker that the disk has lost.
     """
+    if partition.log.failed is not None:
+        return False
     entry = partition.log.producers.entries.get(markers.marker.producer_id)
     if entry is None:
         return False

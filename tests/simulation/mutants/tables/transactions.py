@@ -168,6 +168,19 @@ MUTANTS = (
         only_with=frozenset({"disk error at an end"}),
     ),
     Mutant(
+        "failed-logs-may-vouch-for-markers",
+        "after a start, a marker that a failed flush has lost counts as written, since the log in"
+        " memory knows it",
+        "broker/transactions/markers.py",
+        """\
+    if partition.log.failed is not None:
+        return False
+    entry""",
+        """\
+    entry""",
+        only_with=frozenset({"disk error", "disk error at an end"}),
+    ),
+    Mutant(
         "offline-partitions-need-no-marker",
         "a partition that cannot be opened is left out of the end",
         "broker/transactions/markers.py",

@@ -1,6 +1,7 @@
 """Loading: no id is served before all are judged; a partition that cannot be read is refused."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -22,10 +23,11 @@ from protocol.transaction_records import (
     TransactionPartitions,
 )
 from storage.errors import LogFailed
+from storage.flush import Flush
 from storage.opening.log_loading import load_log
 from tests.support.broker_rig import Rig
 from tests.support.laid_transactions import close_data, died, loaded, open_data, put, value
-from tests.support.rig_client import ask, create
+from tests.support.rig_client import ask, crash, create
 from tests.support.transaction_client import SETTINGS, begin
 
 NOT_COORDINATOR, LOADING = ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -258,6 +260,44 @@ async def test_a_marker_that_was_owed_ends_only_its_own_transaction(
     log = rig.services.partitions.get("t", 1).log
     assert (log.open_transactions() == []) == is_ended
     await rig.close()
+
+
+@pytest.mark.parametrize("version", [0, 2])
+async def test_a_marker_that_the_disk_has_lost_is_owed_also_after_a_start(
+    directory, monkeypatch, version
+):
+    """The log that has failed knows the marker, and the disk does not."""
+    rig = rig_of(directory)
+    await loaded(rig)
+    data_epoch = 5 if version else 6
+    stored = value(TransactionState.PREPARE_COMMIT, 6, version=version)
+    stored.transaction_partitions = [TransactionPartitions(topic="t", partition_ids=[1])]
+    put(rig, A, stored)
+    open_data(rig, 1, data_epoch)
+    await died(rig)
+    again = rig_of(directory)
+    run = Flush.run
+
+    def fail(flush):
+        if any("/t-1/" in file.path for file in flush._files):
+            raise OSError(errno.EIO, "Input/output error")
+        run(flush)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Flush, "run", fail)
+        disk.setattr(Flush, "only_file", None)
+        await loaded(again)
+        transactions = again.services.transactions
+        for _ in range(2):
+            assert again.services.partitions.get("t", 1).log.failed is not None
+            assert transactions.find(A).state is TransactionState.PREPARE_COMMIT
+            await transactions.endings.retry()
+    await crash(again)
+    healed = rig_of(directory)
+    await loaded(healed)
+    assert healed.services.transactions.find(A).state is TransactionState.COMPLETE_COMMIT
+    assert healed.services.partitions.get("t", 1).log.open_transactions() == []
+    await healed.close()
 
 
 async def test_a_decision_that_uses_up_the_producer_id_gets_the_next_one(directory):
