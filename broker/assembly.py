@@ -27,7 +27,7 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
-from broker.partitions.flush_pool import FlushPool
+from broker.partitions.flush_pool import FlushPool, MakeSyncs
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.log_starts import LogStarts
 from broker.partitions.partition import Partition, Partitions
@@ -50,6 +50,7 @@ from config.listeners import Listener
 from config.load import Loaded
 from protocol.api_keys import ApiKey
 from protocol.messages.api_versions import ApiVersion
+from storage.files.kernel_syncs import kernel_syncs
 from storage.files.overlay import Overlay
 from storage.log_manager import LogManager
 
@@ -82,11 +83,11 @@ def assemble(
     random_bytes: Callable[[int], bytes],
     executor: Executors,
     loop: asyncio.AbstractEventLoop,
+    make_syncs: MakeSyncs = kernel_syncs,
 ) -> Assembly:
     """Make the services, and open every log: recovery happens here.
 
-    `bind` returns the listeners with their ports. It is called after recovery: nothing listens
-    before.
+    `bind` returns the listeners with their ports; it is called after recovery, not before.
     """
     logs, node_id = opened.logs, opened.logs.directory.meta.node_id
     settings = BrokerSettings(loaded, opened.controller, node_id)
@@ -96,7 +97,7 @@ def assemble(
     partitions, purgatory = Partitions(metrics), Purgatory(metrics)
     pool = BlockingPool(executor(_threads(config), "blocking"), loop)
     record_work = RecordWork(pool, metrics)
-    flush_pool = FlushPool(executor(FLUSH_THREADS, "flush"), loop)
+    flush_pool = FlushPool(executor(FLUSH_THREADS, "flush"), loop, make_syncs)
     commit, appends = _commit_and_appends(
         logs, config, record_work, pool, flush_pool, purgatory, metrics, clock
     )

@@ -182,6 +182,7 @@ class Broker:
                 given.random_bytes,
                 given.executor,
                 loop,
+                given.make_syncs,
             )
         except BaseException:
             # The port is taken, for example. Close cleanly: the next start need not recover again.

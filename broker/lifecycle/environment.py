@@ -20,6 +20,7 @@ from broker.runtime.blocking_pool import Executors, thread_executor
 from broker.runtime.clock import Clock, SystemClock
 from config.listeners import Listener
 from storage.files.filesystem import FileSystem
+from storage.files.kernel_syncs import SideSyncs, kernel_syncs
 from storage.files.os_filesystem import OsFileSystem
 
 
@@ -29,14 +30,16 @@ class Environment:
 
     `bind(listener, receive, send, backlog)` returns a listening socket; the sizes of its buffers
     are in bytes, -1 for the kernel's choice. `executor(threads, name)` returns an executor of that
-    many threads. `leave(code)` ends the process at once. `keep_from_collector()` is called when
-    the broker has started: what exists then lives to the end.
+    many threads. `make_syncs()` returns what runs fdatasyncs without threads, or None.
+    `leave(code)` ends the process at once. `keep_from_collector()` is called when the broker has
+    started: what exists then lives to the end.
     """
 
     filesystem: FileSystem
     clock: Clock
     random_bytes: Callable[[int], bytes]
     executor: Executors
+    make_syncs: Callable[[], SideSyncs | None]
     bind: Callable[[Listener, int, int, int], socket.socket]
     leave: Callable[[int], NoReturn]
     keep_from_collector: Callable[[], None]
@@ -49,6 +52,7 @@ def system_environment() -> Environment:
         clock=SystemClock(),
         random_bytes=os.urandom,
         executor=thread_executor,
+        make_syncs=kernel_syncs,
         bind=acceptor.bind,
         leave=process.leave,
         keep_from_collector=process.keep_from_collector,

@@ -3,7 +3,8 @@
 `begin_sync` costs a system call and no thread (`storage.files.kernel_syncs`). It returns False
 where the kernel does not do it, or the file's own `fdatasync` must be called (files in memory, and
 disks with faults): its caller then uses `submit`, as for everything that is more than one
-fdatasync.
+fdatasync. It raises nothing: a flush that has begun, and that neither the kernel nor a thread has,
+would never end.
 """
 
 from __future__ import annotations
@@ -18,17 +19,24 @@ from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.owners import Owner
 from storage.files.filesystem import File
-from storage.files.kernel_syncs import KernelSyncs, kernel_syncs
+from storage.files.kernel_syncs import SideSyncs, kernel_syncs
 
 SyncDone: TypeAlias = Callable[[OSError | None], None]
+MakeSyncs: TypeAlias = Callable[[], SideSyncs | None]
 
 
 class FlushPool(BlockingPool):
     """Threads, and the fdatasyncs that the kernel runs; all methods are for the loop's thread."""
 
-    def __init__(self, executor: Executor, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        loop: asyncio.AbstractEventLoop,
+        make_syncs: MakeSyncs = kernel_syncs,
+    ) -> None:
         super().__init__(executor, loop)
-        self._syncs: KernelSyncs | None = None
+        self._make_syncs = make_syncs
+        self._syncs: SideSyncs | None = None
         self._is_asked = False  # for such syncs, at the first one
         self.runs_syncs = True  # until the kernel says otherwise
         self._number = 0
@@ -55,9 +63,15 @@ class FlushPool(BlockingPool):
 
     def _ask(self) -> None:
         self._is_asked = True
-        self._syncs = kernel_syncs()
-        if self._syncs is not None:
-            owners.on_readable(self._loop, Owner.FLUSH, self._syncs.fileno(), self._take_synced)
+        syncs = self._make_syncs()
+        if syncs is None:
+            return
+        try:
+            owners.on_readable(self._loop, Owner.FLUSH, syncs.fileno(), self._take_synced)
+        except OSError:  # the kernel watches no more descriptors for this user
+            syncs.close()
+        else:
+            self._syncs = syncs
 
     def _take_synced(self) -> None:
         assert self._syncs is not None, "it has called"

@@ -3,7 +3,8 @@
 `ThreadPoolExecutor` makes a future with a condition and a lock for each call, and asks a semaphore
 whether a thread is idle. `post` does without: a call and what to do after it go through a queue,
 and an idle thread is a token in a deque, whose operations are atomic. Threads start as they are
-needed and stay. They are daemons: one that the disk holds up does not hold up the process.
+needed and stay. Where the system gives no more of them, calls wait for those that there are. They
+are daemons: one that the disk holds up does not hold up the process.
 """
 
 from __future__ import annotations
@@ -73,8 +74,14 @@ class CallThreads(Executor):
     def _start(self) -> None:
         name = f"{self._name}_{len(self._threads)}"
         thread = Thread(target=self._run, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                self._calls.get()  # the caller hears that it will not run
+                raise
+        else:
+            self._threads.append(thread)
 
     def _run(self) -> None:
         take, idle = self._calls.get, self._idle

@@ -11,8 +11,9 @@ eventfd), which an event loop can wait for.
     take()                (number, errno) of those that have ended; 0: the data are on the disk
 
 An error is reported as fdatasync would: it belongs to the open file, which the kernel holds open
-until the fdatasync has ended. Other kernels, processors and some sandboxes refuse all this: then
-`kernel_syncs` returns None, or `begin` returns False, and the caller needs threads.
+until the fdatasync has ended. Other kernels, processors and some sandboxes refuse all this, and a
+process may have no descriptor left for it: then `kernel_syncs` returns None, or `begin` returns
+False, and the caller needs threads.
 
 Source: the manual pages io_setup(2), io_submit(2), io_getevents(2) and the header linux/aio_abi.h.
 """
@@ -26,7 +27,7 @@ import platform
 import struct
 import sys
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol, cast
 
 SYNCS_MAX: Final = 1024  # under way at a time
 TAKEN_MAX: Final = 128  # by one call of `take`
@@ -44,15 +45,33 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _NONE, _ONE, _MAX = ctypes.c_long(0), ctypes.c_long(1), ctypes.c_long(TAKEN_MAX)
 
 
+class SideSyncs(Protocol):
+    """fdatasyncs that run beside their caller, which is one thread."""
+
+    is_refused: bool  # for good: `begin` will always return False
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when an fdatasync has ended."""
+
+    def begin(self, number: int, fd: int) -> bool:
+        """Begin an fdatasync of `fd`; return False if it cannot run beside the caller."""
+
+    def take(self) -> list[tuple[int, int]]:
+        """Return the number and errno of fdatasyncs that have ended. Does not wait."""
+
+    def close(self) -> None:
+        """Give everything back. Waits for what is under way."""
+
+
 class KernelSyncs:
     """The fdatasyncs that the kernel runs for one caller, on one thread."""
 
     __slots__ = ("_context", "_destroy", "_ended", "_events", "_getevents", "_iocb", "_iocbs",
                  "_submit", "is_refused", "under_way")  # fmt: skip
 
-    def __init__(self, context: int, calls: tuple[int, int, int, int]) -> None:
-        """`context` is what io_setup gave; it ends with `close`."""
-        self._context = ctypes.c_ulong(context)
+    def __init__(self, context: ctypes.c_ulong, calls: tuple[int, int, int, int]) -> None:
+        """`context` is what io_setup gave; it ends with `close`. Raises OSError: no descriptor."""
+        self._context = context
         _, self._destroy, self._getevents, self._submit = map(ctypes.c_long, calls)
         self._ended = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._iocb = ctypes.create_string_buffer(_IOCB.size)  # the kernel copies it
@@ -84,7 +103,7 @@ class KernelSyncs:
         """Return the number and errno of fdatasyncs that have ended. Does not wait."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._ended)
-        count = _LIBC.syscall(self._getevents, self._context, _NONE, _MAX, self._events, None)
+        count = self._get()
         if count <= 0:
             return []
         if count == TAKEN_MAX:  # perhaps there are more
@@ -92,6 +111,14 @@ class KernelSyncs:
         self.under_way -= count
         ended = memoryview(self._events)[: count * _EVENT.size]
         return [(number, -result) for number, _, result, _ in _EVENT.iter_unpack(ended)]
+
+    def _get(self) -> int:
+        arguments = (self._context, _NONE, _MAX, self._events, None)
+        return cast("int", _LIBC.syscall(self._getevents, *arguments))
+
+    def can_take(self) -> bool:
+        """Return whether the kernel tells what has ended; for use before the first `begin`."""
+        return self._get() == 0
 
     def close(self) -> None:
         """Give everything back. Waits for what is under way."""
@@ -107,4 +134,12 @@ def kernel_syncs() -> KernelSyncs | None:
     context = ctypes.c_ulong(0)
     if _LIBC.syscall(ctypes.c_long(calls[0]), ctypes.c_long(SYNCS_MAX), ctypes.byref(context)):
         return None
-    return KernelSyncs(context.value, calls)
+    try:
+        syncs = KernelSyncs(context, calls)
+    except OSError:
+        _LIBC.syscall(ctypes.c_long(calls[1]), context)
+        return None
+    if syncs.can_take():
+        return syncs
+    syncs.close()
+    return None

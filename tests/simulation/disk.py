@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
+from weakref import WeakValueDictionary
 
 from storage.files import filenames
 from storage.files.filesystem import FileSystem
@@ -99,6 +100,8 @@ class SimDisk(MemoryFileSystem):
         self._delays: list[Delay] = []
         self._fulls = 0
         self._made: list[str] = []  # directories, in this life
+        self._descriptors = 0  # given to files so far
+        self._described: WeakValueDictionary[int, SimFile] = WeakValueDictionary()
 
     @property
     def serving(self) -> bool:
@@ -190,6 +193,20 @@ class SimDisk(MemoryFileSystem):
         self.harmed |= names
         self.failed |= names
         self.world.note("disk", f"{op} {path}: {errno.errorcode.get(error.errno or 0, '?')}")
+
+    def descriptor_of(self, file: SimFile) -> int:
+        """Return a number for an open file, by which `described` finds it; -1 if it is closed."""
+        if file.is_closed:
+            return -1
+        if not file.descriptor:
+            file.descriptor = self._descriptors = self._descriptors + 1
+            self._described[file.descriptor] = file
+        return file.descriptor
+
+    def described(self, descriptor: int) -> SimFile | None:
+        """Return the open file of that number."""
+        file = self._described.get(descriptor)
+        return None if file is None or file.is_closed else file
 
     def warm(self, inode: Inode) -> None:
         """Take a file's pages into memory."""

@@ -25,9 +25,15 @@ class SimFile(MemoryFile):
         super().__init__(filesystem, path, inode, writable=writable)
         self._filesystem.open_count += 1
         self.watch = self._filesystem.watch
+        self.descriptor = 0  # once it was asked for
 
     def __del__(self) -> None:
         self._left()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or its process has ended."""
+        return self._closed or self._generation != self._filesystem.generation
 
     def _left(self) -> None:
         if not self._closed and self._generation == self._filesystem.generation:
@@ -81,10 +87,21 @@ class SimFile(MemoryFile):
             self._filesystem.hurt("reserve", self.path, error)
             raise
 
-    def fdatasync(self) -> None:
+    @property
+    def sync_descriptor(self) -> int:  # type: ignore[override]
+        return self._filesystem.descriptor_of(self)
+
+    def note_synced(self, covered: int) -> None:
+        self.synced_writes = covered
+
+    def sync_beside(self) -> None:
+        """Sync as the kernel does by itself: what this covers is for the caller to note."""
+        self._sync()
+
+    def _sync(self) -> None:
         self._filesystem.syncs(self.path)
         try:
-            super().fdatasync()
+            super()._sync()
         except OSError:
             self._filesystem.order.sync_failed(self.path, self._inode)
             raise

@@ -37,6 +37,7 @@ from tests.simulation.network import Network
 from tests.simulation.plan import LISTENERS
 from tests.simulation.pool import Baton, BatonExecutor, Killed, threading_of
 from tests.simulation.scale import MARK, scaled
+from tests.simulation.side_syncs import NO_SYNCS, SimSyncs
 from tests.simulation.world import Defect, Stuck, World
 
 DATA: Final = "/data"
@@ -237,10 +238,15 @@ class Life:
             clock=self._clock,
             random_bytes=self._world.chance(f"random bytes of life {self.number}").randbytes,
             executor=functools.partial(BatonExecutor, self.baton),
+            make_syncs=self._make_syncs,
             bind=cast("Any", self._network.listen),
             leave=self._leave,
             keep_from_collector=self._has_started,
         )
+
+    def _make_syncs(self) -> SimSyncs | None:
+        chance = self._world.chance(f"syncs of life {self.number}")
+        return None if chance.random() < NO_SYNCS else SimSyncs(self, self._disk, chance)
 
     def _leave(self, code: int) -> NoReturn:
         self._own_end = End("left", code)

@@ -49,6 +49,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._clock_resolution = 1e-9
         self._random = world.chance("loop").random
         self._signals: dict[int, Callable[[], object]] = {}
+        self._readers: dict[int, Callable[[], object]] = {}
 
     # -- Time ---------------------------------------------------------------------------------
 
@@ -152,6 +153,18 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> Any:
         """Make a transport of a socket of the simulated network."""
         return await sock.connect(self, protocol_factory())
+
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+        """Call each time `readable` is told that a descriptor is."""
+        self._readers[fd] = lambda: callback(*args)
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Forget the callback."""
+        return self._readers.pop(fd, None) is not None
+
+    def readable(self, fd: int) -> None:
+        """Call what waits for a descriptor, in the next turn."""
+        self.call_soon(lambda: self._readers.get(fd, bool)())
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
         """Call when the signal is received."""

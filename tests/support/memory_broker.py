@@ -92,7 +92,7 @@ class LoopClock:
 class InlinePool:
     """The blocking pool's interface, on the loop's own thread, one turn later."""
 
-    def __init__(self, executor: Any, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, executor: Any, loop: asyncio.AbstractEventLoop, *_: Any) -> None:
         self._loop = loop
 
     def submit(

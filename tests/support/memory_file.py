@@ -88,7 +88,12 @@ class MemoryFile:
 
     def fdatasync(self) -> None:
         self._check()
-        covered, mark = self.writes, self._inode.mark  # what comes while this waits is not covered
+        covered = self.writes  # what comes while this waits is not covered
+        self._sync()
+        self.synced_writes = covered
+
+    def _sync(self) -> None:
+        mark = self._inode.mark
         try:
             self._enter("fdatasync")
         except OSError as error:
@@ -96,7 +101,6 @@ class MemoryFile:
                 self._inode.forget(mark)
             raise
         self._inode.settle(mark)
-        self.synced_writes = covered
 
     def truncate(self, size: int) -> None:
         self.writes += 1

@@ -36,6 +36,7 @@ from tests.simulation.mutants.tables import (
     fetch_sessions,
     loop_work,
     promises,
+    side_syncs,
     slips_broker,
     slips_files,
     slips_groups,
@@ -63,6 +64,7 @@ TABLES: Final = (
     slips_groups,
     transactions,
     fetch_sessions,
+    side_syncs,
 )
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from broker.partitions import flush_pool
 from broker.partitions.flush_pool import FlushPool
+from broker.runtime import owners
 from broker.runtime.blocking_pool import thread_executor
 from storage.files.kernel_syncs import kernel_syncs
 from storage.files.os_filesystem import OsFile, OsFileSystem
@@ -90,14 +91,28 @@ async def test_a_failing_callback_does_not_reach_the_others(pool: FlushPool, fil
     assert len(failures) == 1
 
 
-async def test_without_the_kernel_threads_are_asked_for(
-    pool: FlushPool, file: OsFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flush_pool, "kernel_syncs", lambda: None)
+async def test_without_the_kernel_threads_are_asked_for(file: OsFile) -> None:
+    loop = asyncio.get_running_loop()
+    pool = FlushPool(thread_executor(2, "test"), loop, lambda: None)
     assert pool.runs_syncs
     assert not pool.begin_sync(file, lambda _: None)
     assert not pool.runs_syncs
     assert not pool.is_busy
+    pool.close()
+
+
+@needs_syncs
+async def test_a_descriptor_that_cannot_be_watched_is_given_back(
+    pool: FlushPool, file: OsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(owners, "on_readable", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    assert not pool.begin_sync(file, lambda _: None)
+    assert not pool.runs_syncs
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 @needs_syncs

@@ -97,3 +97,25 @@ def test_a_shutdown_runs_what_was_posted_and_takes_nothing_more() -> None:
     assert not any(thread.is_alive() for thread in threads._threads)
     with pytest.raises(RuntimeError, match="after their shutdown"):
         threads.post(lambda: None, ends)
+
+
+def test_calls_wait_for_the_threads_that_the_system_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, ends = CallThreads(3, "flush"), Ends()
+    go_on = threading.Event()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            threads.post(lambda: None, ends)
+    threads.post(go_on.wait, ends)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        threads.post(lambda: None, ends)
+    go_on.set()
+    ends.wait(2)
+    assert ends.errors == [None, None], "and not the call that was refused"
+    assert set(ends.threads) == {"flush_0"}
+    threads.shutdown()

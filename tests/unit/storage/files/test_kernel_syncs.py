@@ -5,6 +5,7 @@ import os
 import select
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,60 @@ def test_an_error_of_the_disk_is_told_as_its_number(
 def test_another_processor_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.platform, "machine", lambda: "pdp11")
     assert kernel_syncs() is None
+
+
+class Refusing:
+    """The C library, but for one call that a filter of system calls refuses."""
+
+    def __init__(self, refused: int) -> None:
+        self.refused = refused
+        self.made: list[int] = []
+
+    def syscall(self, number: Any, *arguments: Any) -> int:
+        self.made.append(number.value)
+        return -1 if number.value == self.refused else int(LIBC.syscall(number, *arguments))
+
+
+LIBC = module._LIBC
+
+
+@pytest.mark.parametrize("which", ["setup", "getevents"])
+def test_a_refused_call_leaves_nothing_behind(
+    syncs: KernelSyncs, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """Also io_getevents: what has ended would never be told."""
+    setup, destroy, getevents, _ = module._CALLS[module.platform.machine()]
+    library = Refusing(setup if which == "setup" else getevents)
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_LIBC", library)
+        assert kernel_syncs() is None
+    assert library.made == ([setup] if which == "setup" else [setup, getevents, destroy])
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_process_without_descriptors_has_none_and_keeps_no_context(
+    syncs: KernelSyncs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    setup, destroy, *_ = module._CALLS[module.platform.machine()]
+    library = Refusing(-1)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_LIBC", library)
+        patched.setattr(module.os, "eventfd", refuse)
+        assert kernel_syncs() is None
+    assert library.made == [setup, destroy]
+
+
+def test_a_deleted_file_is_synced_like_any_other(syncs: KernelSyncs, tmp_path: Path) -> None:
+    names = [tmp_path / str(number) for number in range(3)]
+    descriptors = [os.open(name, os.O_RDWR | os.O_CREAT) for name in names]
+    for number, fd in enumerate(descriptors):
+        os.pwrite(fd, bytes(100_000), 0)
+        assert syncs.begin(number, fd)
+        names[number].unlink()
+    assert sorted(taken(syncs)) == [(0, 0), (1, 0), (2, 0)]
+    for fd in descriptors:
+        os.close(fd)
