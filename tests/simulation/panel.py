@@ -322,7 +322,9 @@ class Panel:
         self._object("liveness", proof.found)
         self._logs = await read_back(context)
         self._object("history", await reread(context))
-        self._object("liveness", proof.unread(self._logs))
+        began_ns = max(context.ends_ns, default=0)  # the life that serves now
+        going = liveness.open_deletions(record.group_events, began_ns)
+        self._object("liveness", proof.unread(self._logs, going))
         if not any(name.startswith("__consumer_offsets") for name in context.damaged):
             self._object("groups", await inherit(context))
         life = context.life

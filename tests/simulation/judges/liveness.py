@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -26,6 +27,7 @@ from protocol.records import Record as LogRecord
 from protocol.records import build
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected, Wire
+from tests.simulation.group_events import Event, Removed
 from tests.simulation.record import Asked, Record
 from tests.simulation.world import MS, TimedOut
 from tests.support.history_checker import INFO, OK, Key, Send
@@ -137,18 +139,34 @@ class Proof:
         self.found: list[str] = []
         self.taken: dict[Key, int] = {}  # and at which offset
 
-    def unread(self, logs: Mapping[Key, Any]) -> list[str]:
-        """Object to batches that were taken, but not served to the last reader."""
+    def unread(self, logs: Mapping[Key, Any], going: Collection[str] = ()) -> list[str]:
+        """Object to batches that were taken, but not served to the last reader.
+
+        `going`: topics that may be deleted meanwhile, since clients that left had asked for it.
+        """
         found = []
         for key, offset in self.taken.items():
             if key not in logs:
-                found.append(f"{key} was not read back")
+                name, _, topic_id = key[0].partition(":")
+                if not topic_id or name not in going:
+                    found.append(f"{key} was not read back")
                 continue
             batches = logs[key].batches
             start = logs[key].start_offset
             if offset >= start and (not batches or batches[-1].last_offset < offset):
                 found.append(f"{key} took a batch at {offset} and does not serve it")
         return _listed(found)
+
+
+def open_deletions(events: Iterable[Event], since_ns: int) -> set[str]:
+    """Return the topics that the broker may still delete: it was asked to, and has not answered."""
+    return {
+        event.topic
+        for event in events
+        if isinstance(event, Removed)
+        and event.began_ns >= since_ns
+        and event.code in (None, ErrorCode.REQUEST_TIMED_OUT)
+    }
 
 
 async def prove(

@@ -8,10 +8,12 @@ from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.simulation.clients.topics import Topic
 from tests.simulation.clients.wire import Disconnected
+from tests.simulation.group_events import Removed
 from tests.simulation.judges.liveness import (
     BOUND_MS,
     STOPPED,
     Spans,
+    open_deletions,
     overdue,
     prove,
     stopped,
@@ -127,6 +129,18 @@ def test_a_topic_that_is_gone_is_no_objection():
         assert proved(wire, [topic()]).found == [f"t-0 takes no batch: {code}"]
 
 
+def test_a_topic_may_go_whose_deletion_was_asked_for_and_not_answered():
+    def removed(began_ns, code):
+        return Removed(who="d", group="", began_ns=began_ns, topic=f"t{began_ns}", code=code)
+
+    events = [removed(1, None), removed(2, None), removed(3, 0), removed(4, 7), removed(5, 3)]
+    assert open_deletions(events, 2) == {"t2", "t4"}
+    proof = proved(Broken({"proof of t-0": [0]}), [topic(may_be_gone=True)])
+    (key,) = proof.taken
+    assert proof.unread({}, {"t"}) == []
+    assert proof.unread({}, {"u"}) == [f"{key} was not read back"]
+
+
 def test_groups_answer():
     failing = SimpleNamespace(error_code=16, groups=[])
     assert proved(Broken({}, listed=failing), []).found == ["groups do not answer: code 16"]
@@ -140,6 +154,7 @@ def test_a_batch_that_was_taken_is_read_back():
     log = SimpleNamespace(start_offset=0, batches=[SimpleNamespace(last_offset=77)])
     assert proof.unread({("t", 0): log}) == []
     assert proof.unread({}) == ["('t', 0) was not read back"]
+    assert proof.unread({}, {"t"}) == ["('t', 0) was not read back"], "nobody may delete it"
     log.batches[0].last_offset = 76
     assert proof.unread({("t", 0): log}) == ["('t', 0) took a batch at 77 and does not serve it"]
     log.start_offset = 78
