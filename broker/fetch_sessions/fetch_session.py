@@ -23,7 +23,7 @@ from operator import attrgetter
 from typing import Final
 
 from broker.partitions.partition import ParkedFetch, Partition
-from broker.runtime.request import Request
+from broker.runtime.request import Request, Responder
 from protocol.messages.fetch import FetchPartition, PartitionData
 
 UNTOLD: Final = -1  # as after an error: whatever comes next is told
@@ -93,6 +93,7 @@ class FetchSession:
         "changes",
         "created_ms",
         "epoch",
+        "goes_on",
         "id",
         "is_committed",
         "parked",
@@ -117,9 +118,17 @@ class FetchSession:
         self.start_moves = 0  # that the sleepers know of
         self.running: Request | None = None  # the fetch of the last epoch, until it is answered
         # Of its connection, behind it; bounded by requests in flight.
-        self.behind: deque[Callable[[], None]] = deque()
+        self.behind: deque[tuple[Responder, Callable[[], None]]] = deque()
+        self.goes_on = False  # the first of them begins in the next turn of the loop
         self.parked: ParkedFetch | None = None
         self._last_place = 0
+
+    def has_before(self, request: Request) -> bool:
+        """Whether an earlier fetch of the same connection is not answered yet."""
+        connection, running = request.connection, self.running
+        if running is not None and running.connection is connection:
+            return True
+        return any(one is connection for one, _ in self.behind)
 
     def next_epoch(self) -> int:
         """Begin the next epoch; return it."""

@@ -100,7 +100,7 @@ class SessionCache:
 
     def has(self, session: FetchSession) -> bool:
         """Whether a session has not ended."""
-        return session.id in self._shard(session.id)
+        return self._shard(session.id).get(session.id) is session
 
     def _evict(self, shard: dict[int, FetchSession], size: int, now_ms: int) -> bool:
         """Make room for a session with `size` partitions; return whether there is."""

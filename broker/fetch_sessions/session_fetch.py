@@ -188,6 +188,9 @@ class Incremental:
 
     def parked(self, fetch: ParkedFetch) -> None:
         """Have `fetch` end, too, with the news of a partition that sleeps now."""
+        if self._request.abandoned:  # while its rights were asked: it is not answered
+            self.end()
+            return
         self.session.parked = fetch
         forget = self._request.on_abandon
 

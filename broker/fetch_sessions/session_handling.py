@@ -88,13 +88,18 @@ class FetchSessions:
 
     def _within(self, inner: Handle, request: Request, services: Any) -> Any:
         body: FetchRequest = request.body
-        by_id = request.header.api_version >= TOPIC_ID_VERSION
+        if request.abandoned:  # its connection is gone: it must not move the epoch
+            return None
         session = self.cache.get(body.session_id)
         if session is None:
             return _refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        running = session.running
-        if running is not None and running.connection is request.connection:
+        if session.has_before(request):
             return self._wait(session, inner, request, services)
+        return self._begin(session, inner, request, services)
+
+    def _begin(self, session: FetchSession, inner: Handle, request: Request, services: Any) -> Any:
+        body: FetchRequest = request.body
+        by_id = request.header.api_version >= TOPIC_ID_VERSION
         if session.epoch != body.session_epoch:
             return _refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
@@ -104,6 +109,7 @@ class FetchSessions:
             return _refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self._update(session, body)
         if not session.partitions:
+            session.next_epoch()  # for a fetch that runs on another connection
             self.cache.remove(session.id)
             return inner(request, services)
         self.cache.touch(session)
@@ -164,7 +170,7 @@ class FetchSessions:
     ) -> Pending:
         pending = Pending()
         resume = partial(self._resume, session, pending, inner, request, services)
-        session.behind.append(resume)
+        session.behind.append((request.connection, resume))
         return pending
 
     def _resume(
@@ -176,7 +182,12 @@ class FetchSessions:
         services: Any,
     ) -> None:
         try:
-            pending.complete(self._within(inner, request, services))
+            if request.abandoned:
+                pending.complete(None)
+            elif self.cache.has(session):
+                pending.complete(self._begin(session, inner, request, services))
+            else:
+                pending.complete(_refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         except Exception as error:
             pending.fail(error)
         if session.running is None:  # it was refused
@@ -184,8 +195,14 @@ class FetchSessions:
 
     def go_on(self, session: FetchSession) -> None:
         """Begin the fetch that waits behind one that has ended."""
-        if session.behind:
-            owners.soon(Owner.REQUEST, session.behind.popleft())
+        if session.behind and not session.goes_on:
+            session.goes_on = True
+            owners.soon(Owner.REQUEST, self._go_on, session)
+
+    def _go_on(self, session: FetchSession) -> None:
+        session.goes_on = False
+        _, resume = session.behind.popleft()  # a later one of its connection was behind it
+        resume()
 
     # -- the answer -----------------------------------------------------------------------------
 
@@ -204,7 +221,9 @@ class FetchSessions:
         if kind is Pending:
             return _completed_later(partial(self._complete, fetch), fetch, result)
         if kind is GeneratorType:
-            return self._complete_steps(fetch, result)
+            steps = self._complete_steps(fetch, result)
+            next(steps)  # one that has not begun would not notice that it is closed
+            return steps
         if kind is CoroutineType:
             return self._complete_task(fetch, result)
         try:
@@ -216,6 +235,7 @@ class FetchSessions:
         self, fetch: Full | Incremental, steps: Generator[int, None, Any]
     ) -> Generator[int, None, Any]:
         try:
+            yield 0
             result = yield from steps
         except BaseException:  # or closed, as its client is gone
             fetch.end()

@@ -161,7 +161,7 @@ class ClientQuotas:
             size = request.frame_bytes - FRAME_LENGTH_BYTES
             over_ms = self._throttle_ms(PRODUCER_BYTE_RATE, request, size)
             throttle_ms = max(throttle_ms, over_ms)
-        elif api_key == ApiKey.FETCH:
+        elif api_key == ApiKey.FETCH and response is not None:
             throttle_ms = max(throttle_ms, self._fetch_throttle_ms(request, response, throttle_ms))
             if throttle_ms:
                 response = withheld(request.body, response)

@@ -2,6 +2,12 @@
 
 from typing import Any
 
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
 from protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -103,3 +109,11 @@ class SessionClient:
 def dispatch(rig: Rig, client: SessionClient, connection: FakeConnection, body: Any) -> None:
     """Begin to handle a request of a connection; its answer goes to `connection.sent`."""
     rig.dispatcher.dispatch(connection.request(body, api_key=1, version=client.version))
+
+
+async def limit(rig: Rig, rate: float | None) -> None:
+    """Set the rate at which clients may fetch; None: no quota."""
+    entity = [AlteredQuotaEntity(entity_type="user", entity_name=None)]
+    op = QuotaOperation(key="consumer_byte_rate", value=rate or 0.0, remove=rate is None)
+    alteration = QuotaAlteration(entity=entity, ops=[op])
+    await rig.call(AlterClientQuotasRequest(entries=[alteration], validate_only=False), 1)

@@ -11,19 +11,13 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
-from protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlteredQuotaEntity,
-    QuotaAlteration,
-    QuotaOperation,
-)
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.log_house import flush
 from tests.support.log_transactions import end, send
 from tests.support.rig_client import create, produce
-from tests.support.session_client import MANY, SessionClient, dispatch
+from tests.support.session_client import MANY, SessionClient, dispatch, limit
 
 LONG_MS = 60_000
 
@@ -238,13 +232,6 @@ async def test_a_client_that_leaves_while_it_waits_leaves_a_session_that_goes_on
 
 
 # -- quotas ----------------------------------------------------------------------------------------
-
-
-async def limit(rig: Rig, rate: float | None) -> None:
-    entity = [AlteredQuotaEntity(entity_type="user", entity_name=None)]
-    op = QuotaOperation(key="consumer_byte_rate", value=rate or 0.0, remove=rate is None)
-    alteration = QuotaAlteration(entity=entity, ops=[op])
-    await rig.call(AlterClientQuotasRequest(entries=[alteration], validate_only=False), 1)
 
 
 async def test_what_is_withheld_is_told_later(rig: Rig) -> None:

@@ -6,16 +6,22 @@ from typing import Any
 import pytest
 
 from broker.fetch_sessions import session_cache
+from broker.handlers import HANDLERS
+from broker.runtime.request import Pending
+from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tests.support import failures
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import create, produce
 from tests.support.rights_cases import READ, TOPIC, grant
 from tests.support.rights_rig import ALICE, RightsRig
-from tests.support.session_client import SessionClient, dispatch
+from tests.support.session_client import SessionClient, dispatch, limit
 
 LONG_MS = 60_000
+FETCH = next(row for row in HANDLERS if row.api_key == ApiKey.FETCH)
+DATA = PartitionData(partition_index=0, high_watermark=0, records=b"")
 
 
 async def begun(rig: Rig, count: int = 2, version: int = 12) -> SessionClient:
@@ -163,3 +169,110 @@ async def test_another_user_of_the_session_needs_the_rights(rights: RightsRig) -
     told = await client.more(principal="User:bob")
     assert codes(told) == {"t": 29, "u": 29}
     assert codes(await client.more(principal=ALICE)) == {"t": 0, "u": 0}
+
+
+# -- clients that leave, and sessions that end while they are used ---------------------------------
+
+
+async def test_a_third_fetch_does_not_overtake_the_second(rig: Rig) -> None:
+    """The second begins a turn after the first has ended; the third may arrive in this turn."""
+    client = await begun(rig)
+    connection = FakeConnection()
+    first, second, third = (client.request(max_wait_ms=LONG_MS) for _ in range(3))
+    dispatch(rig, client, connection, first)
+    dispatch(rig, client, connection, second)
+    await asyncio.sleep(0.01)
+    rig.services.purgatory.release_all(rig.services.partitions.get("t", 0))
+    assert client.session.running is None
+    assert len(client.session.behind) == 1
+    dispatch(rig, client, connection, third)
+    await produce(rig, batch(b"a"), partition=1)
+    answers = await until(connection, 3)
+    assert [answer.error_code for answer in answers] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("is_parked", [True, False])
+async def test_a_connection_that_ends_takes_along_what_waits_behind(
+    rig: Rig, is_parked: bool
+) -> None:
+    """All of its requests are released, and none of them moves the session's epoch later."""
+    client = await begun(rig)
+    connection = FakeConnection()
+    requests = [
+        connection.request(client.request(max_wait_ms=LONG_MS), api_key=1, version=12)
+        for _ in range(3)
+    ]
+    session = client.session
+    if not is_parked:
+        for request in requests:
+            request.abandon()
+    for request in requests:
+        rig.dispatcher.dispatch(request)
+    await asyncio.sleep(0.01)
+    if is_parked:
+        assert [request.abandon() for request in requests] == [True, False, False]
+        requests[0].buffers = ()
+    await asyncio.sleep(0.01)
+    assert [request.buffers for request in requests] == [(), (), ()]
+    assert session.running is session.parked is None
+    assert not session.behind
+    client.epoch = session.epoch
+    assert await client.more() == {}
+
+
+async def test_a_connection_that_ends_while_rights_are_asked_ends_the_fetch(rig: Rig) -> None:
+    client = await begun(rig)
+    connection = FakeConnection()
+    request = connection.request(client.request(max_wait_ms=LONG_MS), api_key=1, version=12)
+    inner = FETCH.handle
+
+    def late(request: Any, services: Any) -> Any:
+        request.abandon()
+        return inner(request, services)
+
+    rig.services.fetch_sessions.around(late)(request, rig.services)
+    assert request.buffers == ()
+    assert client.session.running is client.session.parked is None
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_steps_that_are_closed_end_the_fetch(rig: Rig, has_begun: bool) -> None:
+    client = await begun(rig)
+    connection = FakeConnection()
+
+    def in_steps(request: Any, services: Any) -> Any:
+        yield 0
+        raise AssertionError("it is closed before")
+
+    request = connection.request(client.request(), api_key=1, version=12)
+    steps = rig.services.fetch_sessions.around(in_steps)(request, rig.services)
+    assert client.session.running is request
+    if has_begun:
+        next(steps)
+    steps.close()
+    assert client.session.running is None
+
+
+async def test_a_session_that_another_connection_empties_while_it_is_used(rig: Rig) -> None:
+    client = await begun(rig)
+    connection = FakeConnection()
+    pending = Pending()
+    request = connection.request(client.request(), api_key=1, version=12)
+    result = rig.services.fetch_sessions.around(lambda *_: pending)(request, rig.services)
+    await client.fetch(forget=(("t", 0), ("t", 1)))
+    assert client.session is None
+    pending.complete(
+        FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[DATA])])
+    )
+    assert result.response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+async def test_a_fetch_without_an_answer_is_no_failure_under_a_quota(rig: Rig) -> None:
+    client = await begun(rig)
+    await limit(rig, 1.0)
+    connection = FakeConnection()
+    request = connection.request(client.request(), api_key=1, version=12)
+    request.abandoned = True
+    rig.dispatcher.dispatch(request)
+    assert request.buffers == ()
+    assert rig.services.metrics.request_errors == 0
