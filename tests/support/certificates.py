@@ -32,6 +32,10 @@ NAMES = {
     "UID": NameOID.USER_ID,
     "EMAIL": NameOID.EMAIL_ADDRESS,
 }
+USAGES = (
+    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+    "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+)  # fmt: skip
 DAY = datetime.timedelta(days=1)
 Subject = Sequence[tuple[str, str]]
 
@@ -97,9 +101,14 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name([("CN", name)])
         builder = _builder(self._name, self._key.public_key(), -1, 3650)
+        self._identifier = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
         builder = builder.issuer_name(self._name).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
+        # Python's clients are strict from 3.13 on: they want this, and issuers named by key.
+        usage = dict.fromkeys(USAGES, False) | {"key_cert_sign": True, "crl_sign": True}
+        builder = builder.add_extension(x509.KeyUsage(**usage), critical=True)
+        builder = builder.add_extension(self._identifier, critical=False)
         self.certificate = builder.sign(self._key, hashes.SHA256())
         self.pem = self.certificate.public_bytes(Encoding.PEM).decode()
         self.file = str(directory / f"{name.replace(' ', '-')}.pem")
@@ -123,6 +132,10 @@ class Authority:
         )
         names = _name(subject or [("CN", name)])
         builder = _builder(names, key.public_key(), begins, ends).issuer_name(self._name)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier),
+            critical=False,
+        )
         if hosts:
             builder = builder.add_extension(
                 x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False

@@ -75,7 +75,7 @@ async def restarted(rig: Rig, producer: Transactor, *names: str, **settings: str
     await crash(rig)
     with offline(*names):
         again = rig_of(Path(rig.services.logs.directory.path), **settings)
-    await again.services.transactions.loading.load()
+    await load(again)
     producer.rig = again
     return again
 
@@ -84,7 +84,15 @@ async def look_again(rig: Rig) -> None:
     """Do what the broker does every second."""
     await rig.services.topics.open_offline()
     rig.services.transactions.look_again()
-    await rig.services.transactions.loading.load()
+    await load(rig)
+
+
+async def load(rig: Rig) -> None:
+    """Load the transactions; the load that the broker has begun by itself is over as well."""
+    loading = rig.services.transactions.loading
+    await loading.load()
+    if loading._task is not None:
+        await loading._task
 
 
 async def time_out(rig: Rig) -> None:

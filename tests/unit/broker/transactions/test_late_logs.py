@@ -14,6 +14,7 @@ from protocol.transaction_records import TransactionKey, encode_key, encode_valu
 from storage.errors import LogFailed
 from tests.support.late_logs import (
     add_unrecorded,
+    load,
     log_of,
     look_again,
     mark,
@@ -374,7 +375,7 @@ async def test_a_later_stage_of_an_owed_decision_is_held_as_well(tmp_path):
     with offline("t-2"):
         again = producer.rig = rig_of(tmp_path)
     log_of(again, 0).failed = LogFailed("t-0", "on purpose")
-    await again.services.transactions.loading.load()
+    await load(again)
     assert state_of(again) is TransactionState.PREPARE_COMMIT
     await look_again(again)
     log_of(again, 0).failed = None
