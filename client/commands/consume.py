@@ -6,15 +6,16 @@ With `--group` the work is done by `consume_group`; for the formats see `written
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from client.commands.careful_command import CarefulCommand
 from client.commands.output import INT32_MAX, INT64_MAX, msgpack_options
+from client.commands.reading_places import TAIL_MAX, parse_at, read_tail
 from client.commands.running import run_to_end
 from client.commands.times import parse_time
-from client.commands.written_records import FORMATS, RecordFormat
+from client.commands.written_records import FORMATS, Written, written_as
 
 if TYPE_CHECKING:
     from client.msgpack.consumer import Consumer
@@ -47,6 +48,22 @@ COMMITTED: Final = "read_committed"
     "--group", "group_id", metavar="NAME", help="Join a consumer group, and commit offsets."
 )
 @click.option("--instance-id", metavar="ID", help="With --group: join as this static member.")
+@click.option(
+    "--tail",
+    "tail_count",
+    metavar="N",
+    type=click.IntRange(1, TAIL_MAX),
+    help="Start with the last N records.",
+)
+@click.option(
+    "--at",
+    "places",
+    metavar="PARTITION:OFFSET",
+    multiple=True,
+    help="Read this partition from this offset; repeatable.",
+)
+@click.option("--grep", "pattern", metavar="REGEX", help="Only records whose value or key has it.")
+@click.option("--ignore-case", "-i", is_flag=True, help="With --grep: also other cases.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more records at the end.")
 @click.option(
     "--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this many records."
@@ -58,7 +75,14 @@ COMMITTED: Final = "read_committed"
     show_default=True,
     help="Whether to read what open and aborted transactions wrote.",
 )
-@click.option("--format", "shape", type=click.Choice(FORMATS), default="value", show_default=True)
+@click.option(
+    "--format",
+    "shape",
+    metavar="FORMAT",
+    default="value",
+    show_default=True,
+    help=f"{', '.join(FORMATS)}, or kcat's letters: '%T %o %k %s'.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--key-separator", default="\t", help="Text between key and value [default: a tab].")
 @msgpack_options
@@ -68,6 +92,10 @@ def consume(
     start: str,
     from_time: str | None,
     partitions: tuple[int, ...],
+    tail_count: int | None,
+    places: tuple[str, ...],
+    pattern: str | None,
+    ignore_case: bool,
     group_id: str | None,
     instance_id: str | None,
     follow: bool,
@@ -94,8 +122,18 @@ def consume(
     Exit code: 0 done; 1 the broker cannot be reached, or refuses.
     """
     place = parse_start(start, from_time)
-    written = RecordFormat("json" if as_json else shape, topic, key_separator.encode())
+    written = written_as("json" if as_json else shape, topic, key_separator)
+    at = parse_at(places)
+    is_moved = from_time is not None or start != "beginning"
+    if bool(at) + (tail_count is not None) + is_moved > 1 or (at and partitions):
+        raise click.UsageError(
+            "Pass one of --from, --from-time, --tail and --at, which names its partitions itself."
+        )
+    if ignore_case and pattern is None:
+        raise click.UsageError("--ignore-case needs --grep.")
     if group_id is not None:
+        if at or tail_count is not None or pattern is not None:
+            raise click.UsageError("--group excludes --at, --tail and --grep.")
         if partitions or from_time is not None or start not in ("beginning", "end"):
             raise click.UsageError(
                 "In a group the broker assigns the partitions, and reading starts at the committed "
@@ -119,16 +157,28 @@ def consume(
         return
     if instance_id is not None:
         raise click.UsageError("--instance-id needs --group.")
+    from client.commands.record_search import RecordSearch
     from client.msgpack.consumer import Consumer
 
+    wanted = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
     consumer = Consumer(
         bootstrap,
         topic,
-        partitions=partitions or None,
+        partitions=partitions or at or None,
         timeout_s=timeout_s,
         committed_only=isolation == COMMITTED,
+        wanted=wanted,
     )
-    run_to_end(_read(consumer, place, written, max_messages, follow=follow))
+    where = Where(place, at, tail_count)
+    run_to_end(_read(consumer, where, written, max_messages, follow=follow))
+
+
+class Where(NamedTuple):
+    """Where reading begins: at one place in all partitions, at some offsets, or near the end."""
+
+    place: tuple[str, int]
+    at: dict[int, int]
+    tail_count: int | None
 
 
 def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
@@ -146,8 +196,8 @@ def parse_start(start: str, from_time: str | None) -> tuple[str, int]:
 
 async def _read(
     consumer: Consumer,
-    place: tuple[str, int],
-    written: RecordFormat,
+    where: Where,
+    written: Written,
     max_messages: int | None,
     *,
     follow: bool,
@@ -156,16 +206,17 @@ async def _read(
 
     left = max_messages
     async with consumer:
-        kind, where = place
-        if kind == "time":
-            await consumer.seek_to(where)
-        else:
-            for partition in consumer.positions:
-                consumer.seek(partition, where)
-        ends = {} if follow else await consumer.end_offsets()
-        if place not in (BEGINNING, END):
+        await _begin(consumer, where)
+        ends = {} if follow and where.tail_count is None else await consumer.end_offsets()
+        if where.tail_count is not None:
+            for partition, record in await read_tail(consumer, where.tail_count, ends):
+                if left != 0:
+                    sys.stdout.buffer.write(written.line(partition, record))
+                    left = None if left is None else left - 1
+            sys.stdout.buffer.flush()
+        elif where.at or where.place not in (BEGINNING, END):
             _say_if_nothing(consumer.topic, consumer.positions, ends)
-        while True:
+        while left != 0:
             unread = [
                 partition
                 for partition, position in consumer.positions.items()
@@ -182,6 +233,19 @@ async def _read(
                 sys.stdout.buffer.flush()
             if left == 0:
                 return
+
+
+async def _begin(consumer: Consumer, where: Where) -> None:
+    """Move the consumer to where reading begins."""
+    kind, place = where.place
+    if where.at:
+        for partition, offset in where.at.items():
+            consumer.seek(partition, offset)
+    elif where.tail_count is None and kind == "time":
+        await consumer.seek_to(place)
+    elif where.tail_count is None:
+        for partition in consumer.positions:
+            consumer.seek(partition, place)
 
 
 def _say_if_nothing(topic: str, positions: dict[int, int], ends: dict[int, int]) -> None:

@@ -21,7 +21,7 @@ import click
 
 from client.commands.detached import detached
 from client.commands.patient_poll import poll_patiently
-from client.commands.written_records import RecordFormat
+from client.commands.written_records import Written
 from client.msgpack.group_consumer import GroupConsumer, GroupSettings, RebalanceListener
 from client.msgpack.group_offsets import CommitError
 from client.msgpack.transport import RequestRefused, TransportError
@@ -113,7 +113,7 @@ class WrittenOffsets(RebalanceListener):
         return bool(held) and all(self.consumer.position(one) >= self.ends[one] for one in held)
 
 
-async def read_group(options: Options, written: RecordFormat) -> None:
+async def read_group(options: Options, written: Written) -> None:
     """Join the group, write records until there are enough, commit and leave."""
     task = asyncio.current_task()
     assert task is not None
@@ -151,7 +151,7 @@ async def write(descriptor: int, data: bytes) -> None:
 
 
 async def _read(
-    consumer: GroupConsumer, offsets: WrittenOffsets, options: Options, written: RecordFormat
+    consumer: GroupConsumer, offsets: WrittenOffsets, options: Options, written: Written
 ) -> None:
     left = options.count_max
     loop = asyncio.get_running_loop()

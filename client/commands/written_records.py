@@ -7,15 +7,40 @@ The formats are:
     json       one line per record: an object with all fields; bytes that are not UTF-8 are written
                as {"base64": ...}
     raw        the bytes of the values, with nothing between them
+    %…         a template with kcat's letters (`client.commands.record_template`)
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+import click
+
+from client.commands.record_template import RecordTemplate
+from client.suggest import did_you_mean
 
 FORMATS: Final = ("value", "key-value", "json", "raw")
+
+
+class Written(Protocol):
+    """A way to write records."""
+
+    def line(self, partition: int, record: Any) -> bytes:
+        """Return a record as bytes."""
+        ...
+
+
+def written_as(shape: str, topic: str, separator: str) -> Written:
+    """Return the format that is one of FORMATS, or a template. Raises click.UsageError."""
+    if "%" in shape:
+        return RecordTemplate(shape, topic)
+    if shape not in FORMATS:
+        known = f"expected {', '.join(FORMATS)}, or a template such as '%T %o %k %s'"
+        hint = did_you_mean(shape, FORMATS)
+        raise click.UsageError(f"--format {shape!r} is unknown; {known}. {hint}".rstrip())
+    return RecordFormat(shape, topic, separator.encode())
 
 
 class RecordFormat:

@@ -26,6 +26,7 @@ from client.msgpack.fetching import (
     READ_UNCOMMITTED,
     START,
     FetchError,
+    RecordFilter,
     fetch_body,
     opened,
 )
@@ -59,8 +60,11 @@ class Consumer:
         partitions: Iterable[int] | None = None,
         timeout_s: float = TIMEOUT_S,
         committed_only: bool = False,
+        wanted: RecordFilter | None = None,
     ) -> None:
+        """`wanted` picks the records that `poll` returns; positions pass the others."""
         self.topic = topic
+        self._filter = wanted
         self.positions: dict[int, int] = {}
         self._wanted = None if partitions is None else sorted(set(partitions))
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
@@ -168,7 +172,9 @@ class Consumer:
         partition = one["partition_index"]
         self._check(partition, one["error_code"])
         aborted = one.get("aborted_transactions") or ()
-        for records, batch in opened(one["records"] or b"", self.positions[partition], aborted):
+        for records, batch in opened(
+            one["records"] or b"", self.positions[partition], aborted, self._filter
+        ):
             self.positions[partition] = batch.next_offset
             for record in records:
                 yield Consumed(partition, record)

@@ -11,7 +11,7 @@ ends each (Kafka: CompletedFetch).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from protocol.aborted_transactions import AbortedTransactions
 from protocol.legacy_batches import batches_any, read_records_any, verify_any
@@ -63,13 +63,24 @@ def fetch_body(
     }
 
 
+class RecordFilter(Protocol):
+    """Picks records of a batch, before they are made where it can."""
+
+    def records(self, raw: Any, position: int, size_max: int) -> Iterator[Record]:
+        """Return the wanted records of the checked batch at `position`."""
+        ...
+
+
 def opened(
-    raw: Any, position: int, aborted: Iterable[Mapping[str, int]] = ()
+    raw: Any,
+    position: int,
+    aborted: Iterable[Mapping[str, int]] = (),
+    wanted: RecordFilter | None = None,
 ) -> Iterator[tuple[list[Record], BatchHeader]]:
     """Yield each raw batch's records from offset `position` on, with the batch's header.
 
     `aborted` is the answer's `aborted_transactions`, whose records are left out. Every batch's CRC
-    is checked. An incomplete batch at the end is left to the next fetch.
+    is checked. An incomplete batch at the end is left to the next fetch. `wanted` picks records.
     """
     left_out = AbortedTransactions((one["producer_id"], one["first_offset"]) for one in aborted)
     for start, header in batches_any(raw):
@@ -78,10 +89,10 @@ def opened(
         verify_any(raw, start)
         found: list[Record] = []
         if not left_out.has(header) and not header.is_control:
-            found = [
-                record
-                for record in read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
-                if record.offset >= position
-            ]
+            if wanted is None:
+                records = read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
+            else:
+                records = wanted.records(raw, start, OPENED_BYTES_MAX)
+            found = [record for record in records if record.offset >= position]
         position = header.next_offset
         yield found, header
