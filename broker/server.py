@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,7 @@ from broker.lifecycle import process, stop_signals
 from broker.lifecycle.environment import Environment, system_environment
 from broker.lifecycle.listening import say_that_it_listens
 from broker.lifecycle.reloading import Reloading
+from broker.lifecycle.service_manager import InheritedSockets, ServiceManager
 from broker.lifecycle.serving import Serving
 from broker.lifecycle.shutdown import EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.lifecycle.stop_signals import StopSignals
@@ -99,7 +102,11 @@ def _lines(config: BrokerConfig) -> LineFile | None:
 
 
 async def _run(loaded: Loaded, reloading: Reloading) -> int:
-    code = await Broker(loaded, system_environment(), reloading).run()
+    given = system_environment()
+    sockets = InheritedSockets(os.environ, os.getpid())
+    manager = ServiceManager(os.environ, os.getpid())
+    bound = replace(given, bind=sockets.bind, has_bound=sockets.close_others)
+    code = await Broker(loaded, bound, reloading, manager).run()
     stop_signals.ignore()
     return code
 
@@ -108,7 +115,11 @@ class Broker:
     """The parts of a running broker, in the order in which they start and stop."""
 
     def __init__(
-        self, loaded: Loaded, environment: Environment, reloading: Reloading | None = None
+        self,
+        loaded: Loaded,
+        environment: Environment,
+        reloading: Reloading | None = None,
+        manager: ServiceManager | None = None,
     ) -> None:
         """Without `reloading`, SIGHUP has no effect."""
         self._loaded = loaded
@@ -116,6 +127,7 @@ class Broker:
         self._environment = environment
         self._clock = environment.clock
         self._reloading = reloading
+        self._manager = manager or ServiceManager({}, 0)
         self._signals = StopSignals()
         self._sockets: list[socket.socket] = []
         self._http: socket.socket | None = None
@@ -168,6 +180,7 @@ class Broker:
                 "ms": (self._clock.monotonic_ns() - started_ns) // 1_000_000,
             },
         )
+        self._manager.ready()
 
     async def _assemble(self) -> Assembly:
         loop = asyncio.get_running_loop()
@@ -206,6 +219,7 @@ class Broker:
             self._sockets.append(sock)
             bound.append((listener, sock.getsockname()[1]))
         self._bind_http()
+        self._environment.has_bound()
         return bound
 
     def _bind_http(self) -> None:
@@ -257,4 +271,8 @@ class Broker:
 
     async def shutdown(self) -> int:
         """Stop in order; return the exit code."""
-        return await self._shutdown.run(self._config.barnabas_shutdown_deadline_ms)
+        self._manager.stopping()
+        try:
+            return await self._shutdown.run(self._config.barnabas_shutdown_deadline_ms)
+        finally:
+            self._manager.end()

@@ -45,6 +45,7 @@ COMMANDS = {
     "top": "client.commands.top:top",
     "topics": "client.commands.topics:topics",
     "transactions": "client.commands.transactions:transactions",
+    "unit": "client.commands.unit:unit",
     "users": "client.commands.users:users",
     "verify": "client.commands.verify:verify",
 }

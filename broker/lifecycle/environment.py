@@ -32,7 +32,7 @@ class Environment:
     are in bytes, -1 for the kernel's choice. `executor(threads, name)` returns an executor of that
     many threads. `make_syncs()` returns what runs fdatasyncs without threads, or None.
     `leave(code)` ends the process at once. `keep_from_collector()` is called when the broker has
-    started: what exists then lives to the end.
+    started: what exists then lives to the end. `has_bound()` is called when all sockets are bound.
     """
 
     filesystem: FileSystem
@@ -43,6 +43,7 @@ class Environment:
     bind: Callable[[Listener, int, int, int], socket.socket]
     leave: Callable[[int], NoReturn]
     keep_from_collector: Callable[[], None]
+    has_bound: Callable[[], None] = lambda: None
 
 
 def system_environment() -> Environment:

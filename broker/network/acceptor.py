@@ -163,14 +163,9 @@ def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) 
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if listener.has_sasl and listener.is_encrypted:
-            narrow_listener(sock)
         if family == socket.AF_INET6 and listener.host == "::":
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        if receive_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        if send_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        size_buffers(sock, listener, receive_bytes, send_bytes)
         sock.bind((listener.host, listener.port))
         sock.listen(backlog)
         sock.setblocking(False)  # noqa: FBT003 - the socket's own signature
@@ -178,3 +173,15 @@ def bind(listener: Listener, receive_bytes: int, send_bytes: int, backlog: int) 
         sock.close()
         raise
     return sock
+
+
+def size_buffers(
+    sock: socket.socket, listener: Listener, receive_bytes: int, send_bytes: int
+) -> None:
+    """Set what connections inherit from their listening socket; see `bind` for the sizes."""
+    if listener.has_sasl and listener.is_encrypted:
+        narrow_listener(sock)
+    if receive_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    if send_bytes > 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
