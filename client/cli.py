@@ -32,6 +32,7 @@ COMMANDS = {
     "backup": "client.commands.backup:backup",
     "certificates": "client.commands.certificates:certificates",
     "clients": "client.commands.clients:clients",
+    "completion": "client.commands.completion:completion",
     "config": "client.commands.config:config",
     "consume": "client.commands.consume:consume",
     "doctor": "client.commands.doctor:doctor",

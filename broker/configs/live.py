@@ -98,7 +98,8 @@ class BrokerSettings:
         """The values of the broker's keys, by layer."""
         configs = self._controller.image.broker_configs
         own = configs.get(str(self._node_id), {})
-        return BrokerLayers(own, configs.get("", {}), self._static)
+        origins = {name: str(one.origin) for name, one in self.loaded.static.items()}
+        return BrokerLayers(own, configs.get("", {}), self._static, origins)
 
     def refresh(self) -> None:
         """Build the configuration again from the recorded configs, and notify the listeners."""

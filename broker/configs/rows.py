@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from config.broker_names import (
@@ -82,6 +82,7 @@ class BrokerLayers:
     own: Mapping[str, str]  # dynamic, of this broker
     cluster: Mapping[str, str]  # dynamic, of all brokers
     static: Mapping[str, str]  # from the file, the environment and the command line
+    origins: Mapping[str, str] = field(default_factory=dict)  # where each static one was given
 
     def synonyms(self, names: Sequence[str]) -> list[Synonym]:
         """Return every value that one of `names` has, the effective one first."""
@@ -198,11 +199,19 @@ def _broker_row(name: BrokerName, layers: BrokerLayers) -> Row:
         value=head.value,
         source=head.source,
         kind=name.kind,
-        documentation=name.documentation,
+        documentation=_with_origin(name.documentation, head, layers),
         is_read_only=not name.is_dynamic,
         is_sensitive=name.is_sensitive,
         synonyms=synonyms,
     )
+
+
+def _with_origin(documentation: str, held: Synonym, layers: BrokerLayers) -> str:
+    """Add where a static value was given: the protocol has no other place to say it."""
+    origin = layers.origins.get(held.name, "")
+    if held.source is not ConfigSource.STATIC_BROKER or not origin:
+        return documentation
+    return f"{documentation} Set by {origin}."
 
 
 def _set_row(name: str, layers: BrokerLayers) -> Row:

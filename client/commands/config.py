@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from client.commands.careful_command import CarefulGroup
+from client.commands.completing import setting_assignments, setting_keys, topic_names
+from client.commands.config_diff import diff
 from client.commands.output import (
     INT32_MAX,
     broker_options,
@@ -34,6 +36,9 @@ def config() -> None:
     Select --topic NAME or --broker ID, both repeatable, or --all-brokers for the defaults of all
     brokers.
     """
+
+
+config.add_command(diff)
 
 
 def whose(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +67,12 @@ def whose(function: Callable[..., Any]) -> Callable[..., Any]:
             help="A broker; repeatable.",
         ),
         click.option(
-            "--topic", "topics", metavar="NAME", multiple=True, help="A topic; repeatable."
+            "--topic",
+            "topics",
+            metavar="NAME",
+            multiple=True,
+            help="A topic; repeatable.",
+            shell_complete=topic_names,
         ),
     ):
         command = option(command)
@@ -82,7 +92,7 @@ def _resources(
 
 
 @config.command()
-@click.argument("keys", metavar="[KEY]...", nargs=-1)
+@click.argument("keys", metavar="[KEY]...", nargs=-1, shell_complete=setting_keys)
 @click.option("--all", "show_all", is_flag=True, help="Include settings at their defaults.")
 @whose
 @broker_options
@@ -156,7 +166,13 @@ def _as_json(resource: Resource, setting: Setting) -> dict[str, Any]:
 
 
 @config.command("set")
-@click.argument("assignments", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.argument(
+    "assignments",
+    metavar="KEY=VALUE...",
+    nargs=-1,
+    required=True,
+    shell_complete=setting_assignments,
+)
 @_DRY_RUN
 @whose
 @broker_options
@@ -179,7 +195,7 @@ def set_(
 
 
 @config.command()
-@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True, shell_complete=setting_keys)
 @click.option(
     "--data",
     "directory",

@@ -33,6 +33,8 @@ class Deletion:
         rows: list[dict[str, Any]],
         described: Callable[[dict[str, Any]], str],
         delete: Callable[[], list[str]],
+        *,
+        done: str = "Deleted",
     ) -> None:
         """Show `rows`, ask, and call `delete`, which returns a reason for each refusal.
 
@@ -49,7 +51,7 @@ class Deletion:
         if self.as_json:
             show_json({"deleted": not self.dry_run, f"{noun}s": rows})
         elif not self.dry_run:
-            click.echo(f"Deleted {plural(len(rows), noun)}.")
+            click.echo(f"{done} {plural(len(rows), noun)}.")
 
     def _confirm(self) -> None:
         if self.yes:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from client.commands.careful_command import CarefulGroup
+from client.commands.completing import group_names
 from client.commands.deletion import Deletion, deletes
+from client.commands.group_config import config
 from client.commands.output import (
     INT64_MAX,
     broker_options,
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=CarefulGroup)
 def groups() -> None:
-    """List, describe and delete consumer groups, and reset their offsets."""
+    """List, describe, configure and delete consumer groups, and reset their offsets."""
+
+
+groups.add_command(config)
 
 
 @groups.command("list")
@@ -66,7 +71,7 @@ def list_groups(*, bootstrap: str, timeout_s: float, as_json: bool) -> None:
 
 
 @groups.command()
-@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True, shell_complete=group_names)
 @broker_options
 @refusing
 def describe(names: tuple[str, ...], *, bootstrap: str, timeout_s: float, as_json: bool) -> None:
@@ -182,7 +187,7 @@ def _held(member: dict[str, Any]) -> str:
 
 
 @groups.command()
-@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True, shell_complete=group_names)
 @deletes
 @broker_options
 @refusing
@@ -223,7 +228,7 @@ def _refuse_members(group: Group, what: str) -> None:
 
 
 @groups.command("reset-offsets")
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=group_names)
 @click.option(
     "--topic", "topics", metavar="TOPIC[:N,N...]", multiple=True,
     help="Repeatable [default: every partition that has a committed offset].",

@@ -23,6 +23,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 import click
 
 from client.commands.careful_command import CarefulCommand
+from client.commands.completing import topic_names
 from client.commands.detached import detached
 from client.commands.output import INT32_MAX, fail, msgpack_options
 from client.commands.running import run_to_end
@@ -33,7 +34,7 @@ READ_BYTES: Final = 256 * 1024
 
 
 @click.command(cls=CarefulCommand)
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("files", nargs=-1, type=click.File("rb"))
 @click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
 @click.option("--compression", type=click.Choice(list(CODECS)), default="none", show_default=True)

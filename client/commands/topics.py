@@ -1,4 +1,4 @@
-"""`barnabas topics`: create, list, describe, delete and alter topics of a running broker."""
+"""`barnabas topics`: create, list, describe, delete, alter and trim topics of a running broker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from client.commands.careful_command import CarefulGroup
+from client.commands.completing import setting_assignments, topic_names
 from client.commands.deletion import Deletion, deletes
 from client.commands.output import (
     DRY_RUN,
@@ -19,6 +20,7 @@ from client.commands.output import (
     show_json,
     show_table,
 )
+from client.commands.topic_trim import trim
 
 if TYPE_CHECKING:
     from client.kafka.admin import Offsets
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=CarefulGroup)
 def topics() -> None:
-    """Create, list, describe, delete and alter topics."""
+    """Create, list, describe, delete, alter and trim topics."""
+
+
+topics.add_command(trim)
 
 
 @topics.command()
@@ -42,7 +47,12 @@ def topics() -> None:
     help="Replicas of each partition [default: the broker's; a single node has 1].",
 )  # fmt: skip
 @click.option(
-    "--config", "assignments", metavar="KEY=VALUE", multiple=True, help="A setting; repeatable."
+    "--config",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A setting; repeatable.",
+    shell_complete=setting_assignments,
 )
 @click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")
 @DRY_RUN
@@ -144,7 +154,7 @@ def list_topics(
 
 
 @topics.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=topic_names)
 @click.option(
     "--time", "time_text", metavar="TIME",
     help="Show the first record at or after this time: 2026-05-01T12:00:00Z, 2026-05-01, or ms.",
@@ -242,7 +252,7 @@ def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
 
 
 @topics.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=topic_names)
 @deletes
 @broker_options
 @refusing
@@ -292,7 +302,7 @@ def _bounds(
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option(
     "--partitions", "partition_count", type=click.IntRange(1, INT32_MAX), metavar="N",
     required=True, help="The new number; it can only increase.",

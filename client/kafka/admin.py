@@ -206,3 +206,31 @@ def sizes(connection: Connection) -> dict[tuple[str, int], int] | None:
         for one in topic.partitions
         if not one.is_future_key
     }
+
+
+def delete_records(connection: Connection, name: str, offsets_to: Mapping[int, int]) -> list[str]:
+    """Delete the records below an offset in each partition; return a reason for each refusal."""
+    from protocol.messages.delete_records import (
+        DeleteRecordsPartition,
+        DeleteRecordsRequest,
+        DeleteRecordsResponse,
+        DeleteRecordsTopic,
+    )
+
+    partitions = [
+        DeleteRecordsPartition(partition_index=number, offset=offset)
+        for number, offset in offsets_to.items()
+    ]
+    answer = connection.call(
+        DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=name, partitions=partitions)], timeout_ms=30_000
+        ),
+        DeleteRecordsResponse,
+    )
+    return [
+        f"records of {topic.name}-{one.partition_index} were not deleted:"
+        f" {code_text(one.error_code)}"
+        for topic in answer.topics
+        for one in topic.partitions
+        if one.error_code
+    ]

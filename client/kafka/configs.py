@@ -25,6 +25,7 @@ Setting: TypeAlias = DescribeConfigsResourceResult
 
 TOPIC: Final = 2  # Kafka's ConfigResource.Type
 BROKER: Final = 4
+GROUP: Final = 32
 SET: Final = 0  # AlterConfigOp.OpType
 DELETE: Final = 1
 # Kafka's ConfigEntry.ConfigSource, by its id on the wire (DescribeConfigsResponse.ConfigSource).
@@ -38,7 +39,7 @@ SOURCES: Final = {
     7: "client metrics",
     8: "group",
 }
-OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3, 4)}
+OVERRIDES: Final = {TOPIC: (1,), BROKER: (2, 3, 4), GROUP: (8,)}
 _ALL_BROKERS: Final = 3
 _IDENTITY: Final = (
     "node.id",
@@ -51,7 +52,7 @@ _BOOTSTRAPPED: Final = (
 
 
 class Resource(NamedTuple):
-    """A topic, a broker, or all brokers."""
+    """A topic, a group, a broker, or all brokers."""
 
     kind: int
     name: str
@@ -60,6 +61,8 @@ class Resource(NamedTuple):
         """Return its kind and name."""
         if self.kind == TOPIC:
             return f"topic {self.name}"
+        if self.kind == GROUP:
+            return f"group {self.name}"
         return f"broker {self.name}" if self.name else "all brokers"
 
 
@@ -72,7 +75,11 @@ def was_set(resource: Resource, setting: Setting) -> bool:
 
 
 def describe(
-    connection: Connection, resources: Sequence[Resource], keys: Sequence[str] | None = None
+    connection: Connection,
+    resources: Sequence[Resource],
+    keys: Sequence[str] | None = None,
+    *,
+    documented: bool = False,
 ) -> dict[Resource, list[Setting]]:
     """Return the settings of resources, all of them or those with `keys`. Raises BrokerError."""
     asked = [
@@ -84,7 +91,10 @@ def describe(
         for one in resources
     ]
     answer = connection.call(
-        DescribeConfigsRequest(resources=asked, include_synonyms=True), DescribeConfigsResponse
+        DescribeConfigsRequest(
+            resources=asked, include_synonyms=True, include_documentation=documented
+        ),
+        DescribeConfigsResponse,
     )
     found = {}
     for result in answer.results:

@@ -7,6 +7,7 @@ the longest time without an acknowledgement; it is no condition, since machines 
 
 import itertools
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -17,13 +18,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import COMMAND, ROOT
-from tests.support.patience import Limit
+from tests.support.patience import Limit, stretch
 from tests.support.raw_client import RawClient
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
 UPGRADES = int(os.environ.get("UPGRADES", "2"))
-# LISTEN_PID is the id of the process that calls exec, and descriptor 3 is the socket.
+# In bash: other shells take no descriptor of two digits. LISTEN_PID is the id of the process that
+# calls exec, and descriptor 3 is the socket.
 PASSED_ON = 'export LISTEN_PID=$$; exec "$@" 3<&{fd} {fd}<&-'
 
 
@@ -38,7 +40,9 @@ class Manager:
         self.port = self.listening.getsockname()[1]
         self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._told.bind(str(folder / "notify"))
-        self._told.settimeout(60)
+        self._lines: queue.Queue[str] = queue.Queue()
+        # A manager reads at once: few datagrams wait, and the broker does not wait for room.
+        threading.Thread(target=self._read, daemon=True).start()
 
     def start(self) -> subprocess.Popen[bytes]:
         fd = self.listening.fileno()
@@ -54,7 +58,7 @@ class Manager:
         }
         with (self._folder / "output").open("ab") as output:
             process = subprocess.Popen(
-                ["sh", "-c", PASSED_ON.format(fd=fd), "sh", *broker],
+                ["bash", "-c", PASSED_ON.format(fd=fd), "bash", *broker],
                 cwd=ROOT, env=environment, pass_fds=[fd], stdout=output, stderr=output,
             )  # fmt: skip
         self.until("READY=1")
@@ -67,14 +71,21 @@ class Manager:
         assert process.wait(60) == 0, self.output()
 
     def until(self, line: str) -> None:
-        while line not in self._told.recv(1000).decode().split("\n"):
+        while self._lines.get(timeout=60 * stretch()) != line:
             pass
+
+    def _read(self) -> None:
+        while data := self._told.recv(1000):
+            for line in data.decode().split("\n"):
+                self._lines.put(line)
 
     def output(self) -> str:
         return (self._folder / "output").read_text()
 
     def close(self) -> None:
         self.listening.close()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", str(self._folder / "notify"))
         self._told.close()
 
 

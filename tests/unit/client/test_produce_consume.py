@@ -7,8 +7,8 @@ import io
 import click
 import pytest
 
-from client.commands.consume import parse_start
 from client.commands.produce import ProgressBar, Reader, Trouble, lines_of, parse_header, send_lines
+from client.commands.reading_places import parse_start
 from client.commands.written_records import RecordFormat
 from client.msgpack.delivery import Tally
 from client.msgpack.producer import Producer

@@ -41,7 +41,8 @@ def test_a_service_runs_the_broker_that_the_options_describe(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("data", "home"), [("/srv/logs", "yes"), ("/home/ann/logs", "read-only"), ("/homes", "yes")]
+    ("data", "home"),
+    [("/srv/logs", "yes"), ("/run/user/1/logs", "read-only"), ("/homestead", "yes")],
 )
 def test_what_is_in_a_home_is_not_hidden(
     data: str, home: str, monkeypatch: pytest.MonkeyPatch
