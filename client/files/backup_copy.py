@@ -7,6 +7,9 @@
     small files        partition.metadata, leader epochs, meta.properties, as they are
     offset checkpoints as they were read before the cut
 
+`partition.metadata` is written once, and copied after the segments of its log. So if it is the file
+of the cut, the log is not that of a new topic of this name, whose files may reuse inodes.
+
 Closed segments do not change. So a file that an earlier backup has under the same name, with the
 same size and time, is linked. A file that was written within two seconds before that backup began
 is copied again, because a file system's clock has ticks. When a segment has gone since the cut, or
@@ -38,11 +41,7 @@ _COPY_BYTES: Final = 8 << 20
 _INDEXES: Final = (filenames.OFFSET_INDEX, filenames.TIME_INDEX, filenames.TRANSACTION_INDEX)
 _ABORT: Final = struct.Struct(">hqqqq")  # version, producer, first offset, marker, stable offset
 _SNAPSHOTS: Final = (filenames.SNAPSHOT, filenames.PRODUCERS)
-_CHANGING: Final = (
-    filenames.PARTITION_METADATA,
-    filenames.LEADER_EPOCH_CHECKPOINT,
-    filenames.QUORUM_STATE,
-)
+_CHANGING: Final = (filenames.LEADER_EPOCH_CHECKPOINT, filenames.QUORUM_STATE)
 
 
 class Wanted(NamedTuple):

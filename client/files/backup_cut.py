@@ -10,7 +10,8 @@ id might be given out again. Nobody stops the broker for a copy, so the cut is l
     sweep    again. If meanwhile the metadata log and __transaction_state have not grown, and no
              log has got a marker of a transaction, no transaction changed its state during the
              first sweep. So the cut is what `kill -9` could have left at one moment
-    list     again: no segment has gone or come below the cut, and none was rolled before it
+    list     again: no log has come, no segment has gone or come below the cut, and none was rolled
+             before it
 
 Otherwise the next attempt follows, a few milliseconds later. Two sweeps over 1,000 partitions take
 some 5 ms. Records that arrive during a sweep are in the cut or not, each by itself; commits were
@@ -25,6 +26,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from stat import S_ISLNK, S_ISREG
 from threading import Event
 from typing import Final, NamedTuple
 
@@ -161,6 +163,13 @@ def list_logs(data: str) -> Iterator[LogFiles]:
             with os.scandir(os.path.join(data, name)) as entries:
                 for entry in entries:
                     found = entry.stat(follow_symlinks=False)
+                    if S_ISLNK(found.st_mode):
+                        raise NotBackedUp(
+                            f"{entry.path} is a symbolic link, and its file may be changed"
+                            " elsewhere; put the file itself there"
+                        )
+                    if not S_ISREG(found.st_mode):
+                        continue
                     files[entry.name] = Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
         except FileNotFoundError:
             raise Changed(f"{name} lost a file") from None
@@ -244,8 +253,11 @@ def _batches(fd: int, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _check_listed_again(data: str, cut: Cut) -> None:
-    """Raise Changed if a segment came or went below the cut, or was rolled before it."""
+    """Raise Changed if a log came, or a segment came or went below the cut or was rolled before."""
     again = {log.name: log for log in list_logs(data)}
+    new = again.keys() - {log.name for log in cut.logs}
+    if new:  # commits may point into it already
+        raise Changed(f"{min(new)} was created")
     for log in cut.logs:
         now = again.get(log.name)
         if now is None:

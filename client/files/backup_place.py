@@ -30,6 +30,7 @@ from storage.files.text_files import uuid_text
 
 MARKER: Final = "barnabas-backup.json"
 UNFINISHED: Final = ".unfinished"
+LOST_AND_FOUND: Final = "lost+found"  # of a file system that is mounted there
 _NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z")
 _NAME_FORMAT: Final = "%Y-%m-%dT%H-%M-%S"
 
@@ -70,12 +71,13 @@ class BackupPlace:
                 f"{self.path} and the data directory {data} are inside one another; choose a"
                 " directory elsewhere, on another disk if possible"
             )
+        refuse_inside_data(self.path)
         if not os.path.lexists(self.path):
             return
         if not os.path.isdir(self.path):
             raise NotBackedUp(f"{self.path} is not a directory")
         owner = owner_of(self.path)
-        if owner is None and os.listdir(self.path):
+        if owner is None and set(os.listdir(self.path)) - {LOST_AND_FOUND}:
             raise NotBackedUp(
                 f"{self.path} is not empty, and holds no backups; choose an empty directory"
             )
@@ -124,10 +126,21 @@ class BackupPlace:
         sync_directory(self.path)
         return path
 
-    def newest(self) -> Earlier | None:
-        """Return the newest backup, if there is one."""
+    def newest(self, now_ms: int) -> Earlier | None:
+        """Return the newest backup, to link its files.
+
+        None if there is none, or if its name is of a later time: the clock was set back, and the
+        times of files do not tell what is older.
+        """
         names = backups_in(self.path)
-        return Earlier(os.path.join(self.path, names[-1]), taken_of(names[-1])) if names else None
+        if not names or taken_of(names[-1]) > now_ms * 1_000_000:
+            return None
+        return Earlier(os.path.join(self.path, names[-1]), taken_of(names[-1]))
+
+    def time_for(self, now_ms: int) -> int:
+        """Return the time for the name of a new backup: it is later than all others."""
+        names = backups_in(self.path)
+        return max(now_ms, taken_of(names[-1]) // 1_000_000 + 1) if names else now_ms
 
     def remove_all_but(self, count: int) -> list[str]:
         """Remove the oldest backups, so that `count` stay; return the removed names."""
@@ -142,6 +155,20 @@ class BackupPlace:
         path = os.path.join(self.path, UNFINISHED)
         if os.path.lexists(path):
             remove_tree(path)
+
+
+def refuse_inside_data(path: str) -> None:
+    """Raise NotBackedUp if a path is inside a data directory: a broker does not know its name."""
+    parent = os.path.dirname(os.path.realpath(path))
+    while True:
+        if os.path.exists(os.path.join(parent, filenames.META_PROPERTIES)):
+            raise NotBackedUp(
+                f"{path} is inside {parent}, which has a meta.properties: it is a data directory or"
+                " a backup; choose a directory elsewhere"
+            )
+        if parent == os.path.dirname(parent):
+            return
+        parent = os.path.dirname(parent)
 
 
 def owner_of(path: str) -> dict[str, str] | None:

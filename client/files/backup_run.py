@@ -12,7 +12,8 @@ the transactions that were open. A backup of a stopped broker is a copy.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,9 +27,17 @@ from client.files.backup_copy import (
     sync_directory,
 )
 from client.files.backup_cut import Changed, NotBackedUp, take_cut
-from client.files.backup_place import BackupPlace, backups_in, identity_of, owner_of
+from client.files.backup_place import (
+    LOST_AND_FOUND,
+    BackupPlace,
+    backups_in,
+    identity_of,
+    owner_of,
+    refuse_inside_data,
+)
 from client.files.findings import Report
 from client.files.verify import Verification
+from storage.errors import DirectoryLocked
 from storage.files import filenames
 from storage.files.os_filesystem import OsFileSystem
 
@@ -67,10 +76,10 @@ def back_up(
     place = BackupPlace(to, data)
     with place.held():
         place.check(data)
-        taken_ms = SystemClock().now_ms()
-        copy = BackupCopy(data, place.begin(), place.newest(), progress)
+        now_ms = SystemClock().now_ms()
+        copy = BackupCopy(data, place.begin(), place.newest(now_ms), progress)
         passes, report = _passes(data, copy, check=check)
-        path = place.finish(taken_ms)
+        path = place.finish(place.time_for(now_ms))
         removed = place.remove_all_but(keep) if keep else []
     return Done(path, copy.counts, passes, report, tuple(removed))
 
@@ -78,12 +87,12 @@ def back_up(
 def _passes(data: str, copy: BackupCopy, *, check: bool) -> tuple[int, Report | None]:
     why = ""
     for number in range(1, PASSES + 1):
-        is_stopped = _was_stopped(data)
-        cut = take_cut(data, is_stopped=is_stopped)
+        stop = _mark_of_stop(data)
+        cut = take_cut(data, is_stopped=stop is not None)
         check_room(os.path.dirname(copy.path), copy.needed_bytes(cut) + _SPARE_BYTES)
         try:
             copy.run(cut)
-            _check_still(data, is_stopped=is_stopped)
+            _check_still(data, stop)
         except Changed as changed:
             why = str(changed)
             continue
@@ -98,18 +107,23 @@ def _passes(data: str, copy: BackupCopy, *, check: bool) -> tuple[int, Report | 
     )
 
 
-def _was_stopped(data: str) -> bool:
-    """Whether a broker has stopped in order and none was started since.
+def _mark_of_stop(data: str) -> tuple[int, int] | None:
+    """Return what identifies the mark of a stop in order; None if a broker runs, or crashed.
 
     Not every system says who holds a lock; a broker that starts removes the mark.
     """
-    holder = OsFileSystem().lock_holder(os.path.join(data, filenames.LOCK))
-    return holder is None and os.path.exists(os.path.join(data, filenames.CLEAN_SHUTDOWN))
+    if OsFileSystem().lock_holder(os.path.join(data, filenames.LOCK)) is not None:
+        return None
+    try:
+        found = os.stat(os.path.join(data, filenames.CLEAN_SHUTDOWN))
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
-def _check_still(data: str, *, is_stopped: bool) -> None:
+def _check_still(data: str, stop: tuple[int, int] | None) -> None:
     """Raise Changed if a broker was started during a copy that relied on there being none."""
-    if is_stopped and not _was_stopped(data):
+    if stop is not None and _mark_of_stop(data) != stop:
         raise Changed("a broker was started")
 
 
@@ -154,11 +168,12 @@ def restore(
     source, data = find_backup(os.path.abspath(backup)), os.path.abspath(data)
     identity_of(source)
     is_new = not os.path.lexists(data)
-    if not is_new and (not os.path.isdir(data) or os.listdir(data)):
+    if not is_new and (not os.path.isdir(data) or _content_of(data)):
         raise NotBackedUp(f"{data} is not empty; a restore writes to a new or empty directory only")
     here, there = os.path.realpath(data), os.path.realpath(backup)
     if os.path.commonpath([here, there]) == there:
         raise NotBackedUp(f"{data} is inside the backup {backup}; choose a directory elsewhere")
+    refuse_inside_data(data)
     parent = data
     while not os.path.exists(parent):
         parent = os.path.dirname(parent)
@@ -166,17 +181,39 @@ def restore(
     files = _files_of(source)
     check_room(parent, sum(os.stat(os.path.join(source, one)).st_size for one in files))
     os.makedirs(data, mode=0o750, exist_ok=True)
-    try:
-        _copy_all(source, data, files, counts, progress)
-        report = _checked(data, check=check, cause=f"Run barnabas verify {source}")
-    except BaseException:
-        for name in os.listdir(data):
-            remove_tree(os.path.join(data, name))
-        if is_new:
-            os.rmdir(data)
-        raise
+    with _locked(data):
+        try:
+            _copy_all(source, data, files, counts, progress)
+            report = _checked(data, check=check, cause=f"Run barnabas verify {source}")
+        except BaseException:
+            for name in (*_content_of(data), filenames.LOCK):
+                remove_tree(os.path.join(data, name))
+            if is_new:
+                os.rmdir(data)
+            raise
     sync_directory(os.path.dirname(data))
     return Done(data, counts, 1, report)
+
+
+def _content_of(data: str) -> list[str]:
+    """Return what is in a directory, but for what an empty data directory may have."""
+    return [one for one in os.listdir(data) if one not in (LOST_AND_FOUND, filenames.LOCK)]
+
+
+@contextmanager
+def _locked(data: str) -> Iterator[None]:
+    """Keep brokers and other restores out of an empty directory. Raises NotBackedUp."""
+    path = os.path.join(data, filenames.LOCK)
+    try:
+        lock = OsFileSystem().lock(path)
+    except DirectoryLocked as error:
+        raise NotBackedUp(str(error)) from None
+    try:
+        if _content_of(data):  # came in between
+            raise NotBackedUp(f"{data} is not empty any more; choose another directory")
+        yield
+    finally:
+        lock.close()
 
 
 def _files_of(source: str) -> list[str]:

@@ -192,3 +192,23 @@ def test_a_directory_that_vanishes_while_it_is_listed_is_a_change(
     monkeypatch.setattr(os, "listdir", lambda _: ["t-0", "gone-0"])
     with pytest.raises(Changed, match="gone-0"):
         list(backup_cut.list_logs(str(home)))
+
+
+def test_a_log_that_came_meanwhile_refuses_the_cut(home: Path, between) -> None:
+    between(3, lambda: log(home, "v-0"))  # then a group may have committed in it
+    with pytest.raises(NotBackedUp, match="v-0 was created"):
+        take_cut(str(home), is_stopped=False)
+
+
+def test_a_symbolic_link_is_named(home: Path) -> None:
+    os.rename(home / "t-0" / FIRST, home / "elsewhere")
+    (home / "t-0" / FIRST).symlink_to(home / "elsewhere")
+    with pytest.raises(NotBackedUp, match=f"t-0/{FIRST} is a symbolic link"):
+        take_cut(str(home), is_stopped=False)
+
+
+def test_what_is_no_file_is_left_out(home: Path) -> None:
+    os.mkfifo(home / "t-0" / "pipe")
+    (home / "t-0" / "folder").mkdir()
+    (log_of_t,) = (one for one in take_cut(str(home), is_stopped=True).logs if one.name == "t-0")
+    assert set(log_of_t.files) == {FIRST}

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,16 +146,69 @@ def test_old_backups_are_removed(data: Path, tmp_path: Path) -> None:
     assert [path.exists() for path in paths] == [False, False, True]
 
 
+def test_a_clock_that_was_set_back_costs_no_backup(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Path(back_up(str(data), str(tmp_path / "b")).path)
+    monkeypatch.setattr(backup_run.SystemClock, "now_ms", lambda _: 1_000_000_000_000)
+    second = back_up(str(data), str(tmp_path / "b"), keep=1)
+    assert second.removed == (first.name,)
+    assert Path(second.path).name > first.name
+    assert second.counts.linked_files == 0
+    assert contents(Path(second.path)) == contents(data)
+
+
+def test_a_broker_that_ran_between_two_looks_is_noticed(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, mark = backup_copy.BackupCopy.run, data / ".kafka_cleanshutdown"
+    content = mark.read_bytes()
+
+    def ran(self: backup_copy.BackupCopy, cut: Cut) -> None:
+        run(self, cut)
+        if mark.stat().st_mtime_ns == HOUR_NS:
+            mark.unlink()
+            mark.write_bytes(content)
+
+    monkeypatch.setattr(backup_copy.BackupCopy, "run", ran)
+    assert back_up(str(data), str(tmp_path / "b")).passes == 2
+
+
+def test_a_topic_that_was_created_anew_is_no_part_of_the_cut(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data / ".kafka_cleanshutdown").unlink()
+    run, metadata = backup_copy.BackupCopy.run, data / "t-0" / "partition.metadata"
+
+    def recreated(self: backup_copy.BackupCopy, cut: Cut) -> None:
+        if metadata.stat().st_mtime_ns == HOUR_NS:  # the same inode, size and name
+            metadata.write_bytes(metadata.read_bytes())
+        run(self, cut)
+
+    monkeypatch.setattr(backup_copy.BackupCopy, "run", recreated)
+    assert back_up(str(data), str(tmp_path / "b")).passes == 2
+
+
 Refusal = Callable[[Path, Path], tuple[str, str]]
 REFUSALS: dict[str, tuple[Refusal, str]] = {
     "itself": (lambda data, _: (str(data), str(data)), "inside one another"),
     "inside it": (lambda data, _: (str(data), str(data / "b")), "inside one another"),
     "around it": (lambda data, _: (str(data), str(data.parent)), "inside one another"),
     "by a link": (lambda data, tmp: (str(data), str(linked(tmp / "link", data))), "inside one"),
+    "in another data directory": (
+        lambda data, tmp: (str(data), str(another(tmp / "other") / "b")),
+        "is inside .*other, which has",
+    ),
     "no directory": (lambda data, tmp: (str(data), str(file(tmp / "file"))), "not a directory"),
     "something else": (lambda data, tmp: (str(data), str(file(tmp / "x" / "y").parent)), "no back"),
     "no data": (lambda _, tmp: (str(tmp / "nothing"), str(tmp / "b")), "no meta.properties"),
 }
+
+
+def another(path: Path) -> Path:
+    path.mkdir()
+    (path / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=1\n")
+    return path
 
 
 def linked(path: Path, to: Path) -> Path:
@@ -259,10 +313,15 @@ def test_a_damaged_directory_gives_no_backup(data: Path, tmp_path: Path) -> None
     assert not (tmp_path / "b").exists()
 
 
-@pytest.mark.parametrize("what", ["data", "a file", "inside"])
+@pytest.mark.parametrize("what", ["data", "a file", "inside", "in other data"])
 def test_a_restore_onto_something_is_refused(data: Path, tmp_path: Path, what: str) -> None:
     back_up(str(data), str(tmp_path / "b"))
-    to = {"data": data, "a file": file(tmp_path / "f"), "inside": tmp_path / "b" / "r"}[what]
+    to = {
+        "data": data,
+        "a file": file(tmp_path / "f"),
+        "inside": tmp_path / "b" / "r",
+        "in other data": another(tmp_path / "other") / "r",
+    }[what]
     before = tree(tmp_path)
     with pytest.raises(NotBackedUp, match=r"not empty|inside"):
         restore(str(tmp_path / "b"), str(to))
@@ -274,3 +333,47 @@ def test_a_restore_of_nothing_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "empty", tmp_path / "missing"):
         with pytest.raises(NotBackedUp, match="no backups"):
             restore(str(path), str(tmp_path / "r"))
+
+
+def test_a_volume_of_its_own_is_empty(data: Path, tmp_path: Path) -> None:
+    for name in ("b", "r"):
+        (tmp_path / name / "lost+found").mkdir(parents=True)
+    back_up(str(data), str(tmp_path / "b"))
+    restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert (tmp_path / "r" / "lost+found").is_dir()
+    assert contents(tmp_path / "r") == contents(data)
+
+
+def test_a_failed_restore_leaves_what_was_there(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    (tmp_path / "r" / "lost+found").mkdir(parents=True)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(backup_copy, "_copied", full)
+    with pytest.raises(OSError, match="No space left"):
+        restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert [one.name for one in (tmp_path / "r").iterdir()] == ["lost+found"]
+
+
+def test_a_broker_and_another_restore_are_kept_out_of_a_restore(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(str(data), str(tmp_path / "b"))
+    copy_all = backup_run._copy_all
+    refused = []
+
+    def meanwhile(*arguments: Any) -> None:
+        try:
+            restore(str(tmp_path / "b"), str(tmp_path / "r"))
+        except NotBackedUp as error:
+            refused.append(str(error))
+        copy_all(*arguments)
+
+    monkeypatch.setattr(backup_run, "_copy_all", meanwhile)
+    restore(str(tmp_path / "b"), str(tmp_path / "r"))
+    assert len(refused) == 1
+    assert contents(tmp_path / "r") == contents(data)
