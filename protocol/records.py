@@ -56,8 +56,10 @@ __all__ = [
     "NO_TIMESTAMP",
     "RECORD_BYTES_MIN",
     "SKIP",
+    "START",
     "BatchHeader",
     "Buffer",
+    "Place",
     "Record",
     "batches",
     "build",
@@ -66,6 +68,7 @@ __all__ = [
     "iterate",
     "read_header",
     "read_records",
+    "skipped",
     "stamp",
     "stamp_append_time",
     "verify",
@@ -82,6 +85,11 @@ _VARINTS: Final = tuple(
 
 # The size, attributes, two deltas, two lengths, and a count of no headers.
 RECORD_BYTES_MIN: Final = 7
+
+
+# Where a walk over the records of a batch stands: the index of the next one, and its first byte.
+Place = tuple[int, int]
+START: Final[Place] = (0, 0)
 
 
 class Record(NamedTuple):
@@ -119,18 +127,19 @@ def iterate(
     *,
     from_offset: int | None = None,
     headers_max: int | None = None,
+    place: Place = START,
 ) -> Iterator[Record]:
-    """Yield the records in the decompressed `body` of a batch.
+    """Yield the records in the decompressed `body` of a batch, from a place of `skipped` on.
 
     Those below `from_offset` are skipped. A record with more than `headers_max` headers raises
     TooManyRecords (None: no bound; SKIP: all records come without headers).
     """
-    position = 0
+    begin, position = place
     count = header.record_count
     delta_min = None if from_offset is None else from_offset - header.base_offset
     if count * RECORD_BYTES_MIN > len(body):
         raise InvalidRecord(f"{count} records announced, but their bytes are {len(body)}")
-    for index in range(count):
+    for index in range(begin, count):
         try:
             if delta_min is not None:
                 end = _end_if_below(body, position, delta_min)
@@ -145,6 +154,27 @@ def iterate(
         raise InvalidRecord(
             f"{len(body) - position} bytes are left after the {count} records of the batch"
         )
+
+
+def skipped(
+    header: BatchHeader, body: bytes, place: Place, from_offset: int, at_most: int
+) -> tuple[Place, bool]:
+    """Pass over records below an offset, some at a time, where a caller may not do so for long.
+
+    Returns the place behind them, for `iterate` or the next call, and whether there may be more.
+    """
+    index, position = place
+    delta_min = from_offset - header.base_offset
+    ends = min(header.record_count, index + at_most)
+    try:
+        while index < ends:
+            end = _end_if_below(body, position, delta_min)
+            if not end:
+                return (index, position), False
+            index, position = index + 1, end
+    except IndexError:
+        return (index, position), False  # `iterate` raises
+    return (index, position), index < header.record_count
 
 
 def _end_if_below(body: bytes, position: int, delta_min: int) -> int:

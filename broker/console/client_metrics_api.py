@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import data
@@ -24,7 +23,7 @@ def client_metrics(request: HttpRequest, visitor: Visitor, console: Console) -> 
     offset, limit = page_of(request, PAGE_MAX, PAGE_MAX)
     console.services.telemetry.expire()
     clients = tuple(console.services.telemetry.figures)
-    found = [_pushed(one) for one in islice(clients, offset, offset + limit)]
+    found = [_pushed(one) for one in clients[offset : offset + limit]]
     return data({"total": len(clients), "offset": offset, "clients": found})
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.console.answers import ConsoleError, packed
 from broker.console.entry import Doorkeeper
 from broker.console.inquiry import Inquiry
-from broker.console.sessions import token_of
 from broker.console.visitor import Visitor
 from broker.console.walks import Rates
 from broker.http.http_messages import HttpAnswer, HttpRequest
@@ -73,8 +72,6 @@ class Console:
             raise ConsoleError(
                 503, "VIEWERS", f"{VIEWERS_MAX} viewers are watching, the most there may be"
             )
-        token = token_of(request.headers.get("cookie", ""))
-        is_guest = visitor.is_guest
 
         async def watched() -> AsyncGenerator[bytes, None]:
             if metrics.http_viewers_now >= VIEWERS_MAX:  # others have begun meanwhile
@@ -83,7 +80,7 @@ class Console:
             metrics.http_viewers_now += 1
             try:
                 async for piece in events:
-                    if not still_may() or not (is_guest or self.keeper.sessions.is_open(token)):
+                    if not still_may() or not self.keeper.still_lets_in(request, visitor):
                         yield event("ended", {"reason": "Your right to see this has ended"})
                         return
                     yield piece

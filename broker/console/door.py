@@ -20,6 +20,7 @@ from broker.console.answers import ConsoleError, refused
 from broker.console.console import Console
 from broker.console.endpoints import BY_PATH, Endpoint
 from broker.console.entry import PAUSE_SECONDS
+from broker.http.attempts import LOGIN
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.routes import PageRules
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from broker.http.surroundings import Surroundings
 
 OUR_HEADER: Final = "x-barnabas"
-LOGIN: Final = "/api/v1/login"
 LOGOUT: Final = "/api/v1/logout"
 SESSION: Final = "/api/v1/session"
 JSON_TYPE: Final = "application/json"

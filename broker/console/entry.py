@@ -4,8 +4,13 @@
     loopback     none        not set                    everybody, as User:ANONYMOUS
     loopback     none        set                        those with the password
     any other                any                        the broker's users, with their passwords
-    the same, without users  set                        those with the password, to read only
-    the same, without users  not set                    nobody: the answer says what to set
+    without users: none      set                        those with the password, to read only
+    without users: none      not set                    nobody: the answer says what to set
+    without users: any       any                        nobody: the answer says what to set
+
+With an authorizer the password opens no view. It is made for Prometheus, and the rights that
+User:ANONYMOUS may have (`allow.everyone.if.no.acl.found`) are not given to whoever reads metrics:
+the broker's clients may all have logged in by certificates or tokens.
 
 The broker's users are those with SCRAM credentials, and those of PLAIN in the configuration.
 Passwords are checked in a thread, one at a time. A wrong one is answered after a pause, so the
@@ -71,6 +76,8 @@ class Doorkeeper:
             return Entry.OPEN if rules.password is None else Entry.PASSWORD
         if len(self._services.users.image) or self._jaas_users():
             return Entry.USER
+        if self._services.authorizer is not None:
+            return Entry.CLOSED
         return Entry.CLOSED if rules.password is None else Entry.PASSWORD
 
     def visitor(self, request: HttpRequest) -> Visitor | None:
@@ -87,6 +94,15 @@ class Doorkeeper:
         if entry is Entry.PASSWORD and password and has_password(request, password):
             return Visitor(self._services, host, ANONYMOUS, may_write and self._rules.is_private)
         return None
+
+    def still_lets_in(self, request: HttpRequest, visitor: Visitor) -> bool:
+        """Return whether a visitor would be let in as before; asking is no use of its login."""
+        entry = self.entry
+        if entry is Entry.OPEN or visitor.is_guest:
+            return entry is not Entry.USER and entry is not Entry.CLOSED
+        if (entry is Entry.USER) != (visitor.principal != ANONYMOUS):
+            return False
+        return self.sessions.is_open(token_of(request.headers.get("cookie", "")))
 
     @property
     def may_write(self) -> bool:

@@ -15,6 +15,7 @@ from broker.console.record_pages import Budget, RecordSource
 from broker.console.visitor import SEES_TOPIC, Visitor
 from broker.console.walks import Turns
 from broker.groups.committed import Committed
+from broker.groups.errors import GroupError
 from broker.groups.group import GroupKind
 from protocol.api_keys import ApiKey
 from protocol.consumer_protocol import decode_assignment
@@ -49,7 +50,10 @@ async def lag_of(
 async def described(console: Console, visitor: Visitor, group_id: str) -> dict[str, Any]:
     """Return one group, by the answers that a client gets."""
     services = console.services
-    group = services.groups.group(group_id)
+    try:
+        group = services.groups.group(group_id)
+    except GroupError:  # no group has been made yet
+        group = None
     offsets = await _offsets(console, visitor, group_id)
     if group is None and not offsets:
         raise ConsoleError(404, "GROUP_ID_NOT_FOUND", "There is no such group")

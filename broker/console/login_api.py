@@ -19,8 +19,8 @@ ADVICE: Final = {
     Entry.PASSWORD: "Log in with barnabas.http.password",
     Entry.CLOSED: "Nobody can log in: this listener is not on loopback, or there is an authorizer,"
     " and the broker has no users. Add one: kafka-configs --alter --add-config"
-    " 'SCRAM-SHA-256=[password=…]' --entity-type users --entity-name NAME; or set"
-    " barnabas.http.password to let others look",
+    " 'SCRAM-SHA-256=[password=…]' --entity-type users --entity-name NAME; or, without an"
+    " authorizer, set barnabas.http.password to let others look",
 }
 CHARACTERS_MAX: Final = 1_024
 

@@ -168,6 +168,9 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     partitions = partitions_of(request, console, topic)
     begin = number_of(request, "offset", 0)
 
+    def still_may() -> bool:
+        return visitor.may(READS, topic) and console.keeper.still_lets_in(request, visitor)
+
     async def lines() -> AsyncGenerator[bytes, None]:
         console.exports_now += 1
         try:
@@ -190,8 +193,9 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
                             yield bytes(piece)
                             piece.clear()
                         await source.budget.turn()
-                if not left or not visitor.may(READS, topic):
+                if not left or not still_may():
                     break
+                yield b""  # is the visitor still there?
         yield bytes(piece)
 
     headers = (("Content-Disposition", f'attachment; filename="{topic}.ndjson"'),)

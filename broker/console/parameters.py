@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker.console.answers import ConsoleError
 from broker.http.http_messages import HttpRequest
 
 T = TypeVar("T")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")  # no name or text of Kafka's has a lone one
 
 
 def bad(text: str) -> ConsoleError:
@@ -57,6 +59,11 @@ def body_of(request: HttpRequest) -> Mapping[str, Any]:
     """Return the JSON object of the body."""
     try:
         found = json.loads(request.body)
+        if _SURROGATE.search(request.body):
+            packed = json.dumps(found, ensure_ascii=False)
+            packed.encode()
+    except UnicodeEncodeError:
+        raise bad("The body has half a character (a lone surrogate)") from None
     except (ValueError, RecursionError):
         raise bad("The body is not JSON; send an object") from None
     if not isinstance(found, dict):

@@ -29,7 +29,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from protocol.record_batch import HEADER_SIZE, BatchHeader, read_header, verify
 from protocol.record_errors import RecordError, TooManyRecords
-from protocol.records import Record, iterate
+from protocol.records import START, Record, iterate, skipped
 
 if TYPE_CHECKING:
     from broker.console.console import Console
@@ -43,6 +43,7 @@ WIDTH_MAX: Final = 1 << 20  # offsets of one window, where there are holes
 DENSE_WIDTH_MAX: Final = 4_096
 PROBES_MAX: Final = 60
 RECORDS_MAX: Final = 1_048_576  # of a batch that is opened, as everywhere in the broker
+SKIPPED: Final = 500  # records that are passed over before a look at the clock
 KEPT: Final = 5_000  # records of a batch that are held at a time
 HEADERS_MAX: Final = 1_000  # of a record; one with more is damage to whoever shows it
 FETCH_VERSION: Final = 12
@@ -179,7 +180,11 @@ class RecordSource:
                 self.budget.bytes_left -= len(body)
             else:
                 body = _body(batch, size_max)
-            for record in iterate(header, body, from_offset=least, headers_max=HEADERS_MAX):
+            place, is_more = START, least > header.base_offset
+            while is_more:  # a million records may be before the one that is wanted
+                place, is_more = skipped(header, body, place, least, SKIPPED)
+                await self.budget.turn()
+            for record in iterate(header, body, headers_max=HEADERS_MAX, place=place):
                 found.append(Found(partition, header, record))
                 self.looked_at += 1
                 if len(found) >= KEPT:
@@ -204,10 +209,11 @@ class RecordSource:
                 done.set_exception(error)
 
         work = self._console.services.record_work
-        work.submit(Owner.HTTP, self._visitor.host, lambda: opened.append(call()), ended)
+        walk = work.submit(Owner.HTTP, self._visitor.host, lambda: opened.append(call()), ended)
         try:
             return await done
         finally:
+            walk.withdraw()  # if the visitor has gone, and its turn has not come
             self.budget.begin()
 
     async def _behind(self, partition: int, position: int, end: int, code: int) -> int:
@@ -326,9 +332,10 @@ class RecordPage:
             stand.has_more = False
             return
         taken: list[Found] = []
-        first, count, left = lower, 0, self._source.budget.bytes_left
+        first, count, batches, left = lower, 0, 0, self._source.budget.bytes_left
         steps = self._source.forward(stand.number, lower, upper, from_batch=True)
         async for _, records in steps:
+            batches += not records
             if records and not count:
                 first = max(stand.start, min(lower, records[0].record.offset))
             count += len(records)
@@ -336,6 +343,7 @@ class RecordPage:
                 found for found in records if found.record.offset < upper and self._wanted(found)
             ]
             is_much = left - self._source.budget.bytes_left > BYTES_MAX // 2
+            is_much = is_much and batches > 1  # of one batch, a smaller window reads as much
             if stand.width > 1 and (is_much or len(taken) > 2 * KEPT):
                 stand.width = max(1, stand.width // 16)
                 return  # and the same again, from further up

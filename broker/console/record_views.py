@@ -23,7 +23,7 @@ from protocol.records import Record
 CUT_BYTES: Final = 1_024
 HEADERS_SHOWN: Final = 20
 HEADER_CUT: Final = 256
-DECODED_BYTES_MAX: Final = 64 * 1024
+DECODED_BYTES_MAX: Final = 64 * 1024  # some milliseconds at the worst
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 MARKERS: Final = {0: "abort", 1: "commit", 2: "leader change", 3: "snapshot header"}
 AVRO_FRAME: Final = 5
@@ -46,7 +46,7 @@ def shown_bytes(found: bytes | None, cut: int = CUT_BYTES) -> dict[str, Any] | N
     if len(found) > AVRO_FRAME and found[0] == 0:
         shown["kind"] = "avro"
         shown["schema"] = int.from_bytes(found[1:AVRO_FRAME], "big")
-    elif len(found) <= cut and (unpacked := _unpacked(found)) is not None:
+    elif len(found) <= min(cut, DECODED_BYTES_MAX) and (unpacked := _unpacked(found)) is not None:
         shown["kind"] = "msgpack"
         shown["text"] = unpacked
     return shown

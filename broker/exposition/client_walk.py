@@ -10,7 +10,7 @@ import math
 import re
 from typing import Final
 
-from broker.exposition.label_text import Pieces, labels
+from broker.exposition.label_text import Pieces, cut, labels
 from broker.telemetry.pushed_figures import Figure, InstanceFigures, PushedFigures
 
 STEP: Final = 200
@@ -81,14 +81,14 @@ def _labels(pushed: tuple[tuple[str, str], ...], client: InstanceFigures) -> str
 
 def _identity(client: InstanceFigures) -> dict[str, str | int]:
     attributes = client.attributes
-    return {name: attributes.get(name) or "" for name in ("client_id", "client_instance_id")}
+    return {name: cut(attributes.get(name) or "") for name in ("client_id", "client_instance_id")}
 
 
 def _described(client: InstanceFigures) -> str:
     values = _identity(client)
     attributes = client.attributes
     for name in ("client_software_name", "client_software_version", "client_source_address"):
-        values[name] = attributes.get(name) or ""
+        values[name] = cut(attributes.get(name) or "")
     for name in ("group_id", "transactional_id"):
         values[name] = client.resource.get(name, "")
     return labels(**values)

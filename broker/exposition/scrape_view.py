@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.assembly import Assembly
 from broker.exposition.client_walk import ClientWalk
-from broker.exposition.label_text import Pieces, escaped, labels
+from broker.exposition.label_text import Pieces, cut, escaped, labels
 from broker.exposition.pulse import Pulse
 from broker.groups.committed import Committed
 from broker.groups.group import Group
@@ -105,7 +105,8 @@ class ScrapeView:
                 if count % STEP == STEP - 1:
                     yield ""
                 info = connection.info
-                key = (info.software_name, info.software_version, info.listener.name)
+                name, version = cut(info.software_name), cut(info.software_version)
+                key = (name, version, info.listener.name)
                 if key not in found and len(found) >= SOFTWARE_MAX:
                     key = ("other", "other", info.listener.name)
                 found[key] = found.get(key, 0) + 1

@@ -1,6 +1,7 @@
 """Prometheus's text format: escaping, HELP and TYPE, and the text of families in small pieces.
 
-A piece has at most `LINES` samples, so a page of any size is made in slices (broker/http). The
+A piece has at most `LINES` samples and little more than `CHARACTERS` (names of groups may have
+32 KiB), so a page of any size is made in slices (broker/http). The
 writer costs about 0.4 us a sample.
 """
 
@@ -14,6 +15,7 @@ from broker.exposition.label_text import Pieces
 from broker.exposition.scrape_view import ScrapeView
 
 LINES: Final = 200
+CHARACTERS: Final = 64 * 1024
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -31,11 +33,14 @@ def written(families: Iterable[Family], view: ScrapeView, wanted: Collection[str
 
 def _written(family: Family, name: str, kind: Kind, view: ScrapeView) -> Pieces:
     lines = [f"# HELP {name} {_escaped_help(family.help)}\n# TYPE {name} {kind}\n"]
+    size = 0
     for tail, value in family.samples(view):
         lines.append(f"{name}{tail} {value}\n")
-        if len(lines) >= LINES:
+        size += len(tail)
+        if len(lines) >= LINES or size >= CHARACTERS:
             yield "".join(lines)
             lines.clear()
+            size = 0
     yield "".join(lines)
 
 

@@ -13,6 +13,8 @@ its connection closed. Nothing is read while a request is answered, so pipelined
 the client's socket.
 
 A page of events is an asynchronous generator; a client that does not read its events is closed.
+One that yields nothing (an empty piece) only asks whether its client is still there, so that a long
+search for a client that has gone ends.
 A large page is a generator. Its slices, of `SLICE_NS` or `SLICE_CHARACTERS`, take turns with those
 of other connections (`turns`), one a turn of the loop, and it waits for a client that reads slowly.
 """
@@ -41,6 +43,7 @@ UNSENT_BYTES_MAX: Final = 256 * 1024
 HTTP_VERSIONS: Final = (b"1.0", b"1.1")
 SLICE_NS: Final = MS_NS
 SLICE_CHARACTERS: Final = 256 * 1024
+BODY_PIECES_EACH: Final = 32  # between two turns of the loop: some 0.5 ms of h11
 LINGER_SECONDS: Final = 1.0
 LINGER_BYTES_MAX: Final = 2 * BODY_BYTES_MAX
 
@@ -118,8 +121,6 @@ class HttpConnection:
             request = None
         self.waits_since_ns = 0
         self._metrics.http_requests += 1
-        if answer.pause_seconds:
-            await asyncio.sleep(answer.pause_seconds)
         await self._send(answer, closes=request is None or answer.closes)
         if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
             if request is None:
@@ -162,6 +163,7 @@ class HttpConnection:
     async def _read_until(self, deadline: asyncio.Timeout) -> HttpRequest | None:
         head: Any = None
         body = bytearray()
+        pieces = 0
         while True:
             event = self._h11.next_event()
             if event is h11.NEED_DATA:
@@ -174,6 +176,9 @@ class HttpConnection:
                 self._is_head = event.method == b"HEAD"
             elif isinstance(event, h11.Data):
                 body += event.data
+                pieces += 1
+                if not pieces % BODY_PIECES_EACH:  # a chunk may have one byte
+                    await asyncio.sleep(0)
                 if len(body) > BODY_BYTES_MAX:
                     raise RefusedRequest(
                         413, f"The body is larger than {BODY_BYTES_MAX} bytes, the most it may have"
@@ -252,8 +257,11 @@ class HttpConnection:
 
     async def _send_events(self, events: Events) -> None:
         async for piece in events:
-            self._write(h11.Data(data=piece))
-            await self._drain()
+            if self._reader.at_eof() or self._writer.transport.is_closing():
+                raise ConnectionResetError("the client has gone")
+            if piece:
+                self._write(h11.Data(data=piece))
+                await self._drain()
 
     async def _send_pieces(self, pieces: Pieces) -> None:
         is_more = True

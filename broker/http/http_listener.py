@@ -16,6 +16,7 @@ import logging
 import socket
 from typing import TYPE_CHECKING
 
+from broker.http.attempts import Attempts, brings_password
 from broker.http.http_messages import HttpAnswer, HttpRequest, sentence
 from broker.http.routes import PageRules, answer_to
 from broker.http.surroundings import Surroundings
@@ -45,6 +46,7 @@ class HttpListener:
         self._metrics = services.metrics
         self._clock = services.clock
         self._turns = asyncio.Lock()
+        self._attempts = Attempts(services.metrics)
         self._accepting: asyncio.Task[None] | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._connections: dict[HttpConnection, None] = {}
@@ -139,7 +141,19 @@ class HttpListener:
         return HttpConnection(reader, writer, self._answer, self._turns, self._metrics, self._clock)
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer:
-        """Return what the pages answer; never raises."""
+        """Return what the pages answer; never raises. A wrong password's answer comes late."""
+        if not brings_password(request):
+            return await self._answer_of_page(request)
+        host = request.peer_host
+        refused = self._attempts.refusal(host)
+        if refused is not None:
+            return refused
+        with self._attempts.one(host):
+            answer = await self._answer_of_page(request)
+            await asyncio.sleep(answer.pause_seconds)
+        return answer
+
+    async def _answer_of_page(self, request: HttpRequest) -> HttpAnswer:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 answer = answer_to(request, self._surroundings, self._rules)

@@ -35,7 +35,10 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """One answer; it is sent after `pause_seconds`, and `closes` ends the connection."""
+    """One answer; `closes` ends the connection.
+
+    Where a password was wrong, the listener sends it after `pause_seconds`.
+    """
 
     status: int
     body: bytes | Pieces | Events = b""

@@ -5,7 +5,9 @@ that returns an `HttpAnswer` and does not wait. It is imported with the first re
 The row declares what is checked before: whether `Host` must name this broker
 (`broker.http.host_check`), and whether the page is for those with the password
 (`broker.http.password_check`). Prometheus and kubelets come by names of services and addresses of
-pods, so what they ask for checks no `Host`; it changes nothing and no script can read it.
+pods, so what they ask for checks no `Host`. Where /metrics is open to everybody, which it is on
+loopback alone, its `Host` is checked all the same: a page of another site whose name resolves to
+127.0.0.1 could read the names of topics and groups.
 
 The console (`broker.console`) has a table of its own, and checks of its own after that of `Host`.
 """
@@ -40,6 +42,11 @@ class Route:
         self.checks_host = checks_host
         self.needs_password = needs_password
         self.methods: tuple[str, ...] = ("GET", "HEAD")
+
+    def must_check_host(self, rules: PageRules) -> bool:
+        """Whether `Host` must name this broker."""
+        is_open = rules.is_private and rules.password is None
+        return self.checks_host or (self.needs_password and is_open)
 
     @cached_property
     def answer(self) -> Callable[[HttpRequest, Surroundings], HttpAnswer]:
@@ -79,7 +86,7 @@ def answer_to(
 ) -> HttpAnswer | Awaitable[HttpAnswer]:
     """Return the answer of the page that was asked for, or why there is none."""
     route = _BY_PATH.get(request.path)
-    if (route is None or route.checks_host) and not is_for_us(
+    if (route is None or route.must_check_host(rules)) and not is_for_us(
         request.headers.get("host", ""), request.local_host, rules.names
     ):
         return sentence(

@@ -42,10 +42,12 @@ class Metrics:
     http_requests: int = 0
     http_requests_refused: int = 0  # malformed, too large, or too slow
     http_timeouts: int = 0  # of clients that do not send, or do not read their answer
+    http_attempts_refused: int = 0  # with a password: too many at a time
     http_viewers_now: int = 0  # of events
     http_viewers_refused: int = 0  # too many
     client_instances_now: int = 0  # that ask for subscriptions of metrics, or push metrics
     client_instances_displaced: int = 0  # the one unheard of for longest: there were too many
+    client_figures_displaced: int = 0  # of the client that pushed longest ago: too many push
     client_pushes: int = 0  # of metrics, taken
     client_pushes_refused: int = 0  # not readable, or too large after decompression
     client_pushes_throttled: int = 0  # before their interval was over; requests for it, too

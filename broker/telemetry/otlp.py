@@ -6,9 +6,9 @@
 
 A message of protobuf is a row of fields: a number, a wire type, a value. This reader knows the
 fields above by their numbers and skips all others by their lengths, so its depth is that of the
-picture, whatever a client nests. It reads at most `FIELDS_MAX` fields and leaves out the rest, and
-yields after each few, so a large push is read in steps. Clients of Kafka push gauges and sums
-alone; histograms and summaries are left out.
+picture, whatever a client nests. It reads at most `FIELDS_MAX` fields and `POINTS_MAX` points,
+leaves out the rest, and yields after each few, so a large push is read in steps. Clients of Kafka
+push gauges and sums alone; histograms and summaries are left out.
 
 Decision 0122 says why this is no library.
 """
@@ -23,6 +23,7 @@ from typing import Final
 FIELDS_MAX: Final = 100_000  # of one push, some 3,000 points
 FIELDS_A_STEP: Final = 500
 POINTS_A_STEP: Final = 50
+POINTS_MAX: Final = 2_000  # of one push, four times what a client may have
 LEAF_FIELDS_MAX: Final = 64  # of a metric, a point, an attribute
 NAME_MAX: Final = 200  # characters of a metric's name, an attribute's name and its value
 ATTRIBUTES_MAX: Final = 16  # of a point, and of a resource
@@ -56,11 +57,12 @@ class Point:
 class OtlpReader:
     """Reads one push; its results are complete at the end of `read`."""
 
-    __slots__ = ("_data", "_fields_read", "is_cut", "points", "resource")
+    __slots__ = ("_data", "_fields_read", "_step_ends", "is_cut", "points", "resource")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._fields_read = 0
+        self._step_ends = FIELDS_A_STEP
         self.points: list[Point] = []
         self.resource: dict[str, str] = {}
         self.is_cut = False  # there was more than is read
@@ -70,7 +72,7 @@ class OtlpReader:
         for number, wire, start, end in self._fields(0, len(self._data)):
             if self._is_enough():
                 return
-            if self._fields_read % FIELDS_A_STEP == 0:
+            if self._is_step():
                 yield 0
             if number == 1 and wire == LENGTH:
                 yield from self._resource_metrics(start, end)
@@ -79,7 +81,7 @@ class OtlpReader:
         for number, wire, begin, stop in self._fields(start, end):
             if self._is_enough():
                 return
-            if self._fields_read % FIELDS_A_STEP == 0:
+            if self._is_step():
                 yield 0
             if wire == LENGTH and number == 1:
                 for field, kind, at, until in self._leaf(begin, stop):
@@ -92,7 +94,7 @@ class OtlpReader:
         for number, wire, begin, stop in self._fields(start, end):
             if self._is_enough():
                 return
-            if self._fields_read % FIELDS_A_STEP == 0:
+            if self._is_step():
                 yield 0
             if number == 2 and wire == LENGTH:
                 yield from self._metric(begin, stop)
@@ -117,7 +119,7 @@ class OtlpReader:
         for number, wire, begin, stop in self._fields(start, end):
             if self._is_enough():
                 break
-            if self._fields_read % FIELDS_A_STEP == 0:
+            if self._is_step():
                 yield 0
             if number == 1 and wire == LENGTH:
                 places.append((begin, stop))
@@ -173,9 +175,16 @@ class OtlpReader:
                 value = str(_double.unpack_from(self._data, begin)[0])
         return value
 
+    def _is_step(self) -> bool:
+        """Whether so many fields were read that a step ends; the next one then begins."""
+        if self._fields_read < self._step_ends:
+            return False
+        self._step_ends = self._fields_read + FIELDS_A_STEP
+        return True
+
     def _is_enough(self) -> bool:
         """Whether no more is to be read."""
-        if self._fields_read > FIELDS_MAX:
+        if self._fields_read > FIELDS_MAX or len(self.points) >= POINTS_MAX:
             self.is_cut = True
         return self.is_cut
 

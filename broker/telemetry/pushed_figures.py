@@ -5,7 +5,9 @@ the broker adds it up. A figure belongs to one client instance and goes with it:
 was not heard of for long, or a push said that it was the last one and its time is over.
 
 All instances together have at most `SERIES_MAX` figures, and each `INSTANCE_SERIES_MAX` of them, so
-one client cannot take the room of many. What finds no room is counted and left out.
+one client cannot take the room of many. What finds no room is counted and left out. Of at most
+`CLIENTS_MAX` instances anything is kept, so ids that a client invents take no memory: the one that
+pushed longest ago gives way.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from broker.telemetry.otlp import Labels, Point
 
 SERIES_MAX: Final = 5_000
 INSTANCE_SERIES_MAX: Final = 500
+CLIENTS_MAX: Final = 2_000
 
 
 class Figure:
@@ -77,6 +80,9 @@ class PushedFigures:
         """Enter the points of a push."""
         found = self._by_id.get(instance.instance_id)
         if found is None:
+            if len(self._by_id) >= CLIENTS_MAX:
+                self._count -= len(self._by_id.popitem(last=False)[1].figures)
+                self._metrics.client_figures_displaced += 1
             found = self._by_id[instance.instance_id] = InstanceFigures(instance.instance_id)
         self._by_id.move_to_end(instance.instance_id)
         found.attributes = instance.attributes

@@ -94,6 +94,17 @@ async def test_no_name_or_number_breaks_the_page(running: ConsoleBroker) -> None
     assert "kafka_client_inf" not in found
 
 
+async def test_what_a_client_says_of_itself_is_cut(running: ConsoleBroker) -> None:
+    """It stands beside each of its samples: a name of 32 KiB would be a page of megabytes."""
+    instance = made(1)
+    instance.attributes = {"client_id": "x" * 30_000, "client_software_version": "y" * 30_000}
+    points = [gauge("g", 1, n=str(n)) for n in range(300)]
+    running.services.telemetry.figures.take(instance, points, {})
+    found = await scraped(running)
+    assert found["kafka_client_info"][0][0]["client_id"] == "x" * 200 + "…"
+    assert len((await running.ask("/metrics?name[]=kafka_client_g")).body) < 300 * 400
+
+
 async def test_the_json_api_lists_clients_and_figures(running: ConsoleBroker) -> None:
     take(running, 1, gauge("g", math.nan, topic="t"), counter("c", 2))
     take(running, 2, gauge("g", 1))

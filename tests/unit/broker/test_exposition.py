@@ -8,16 +8,18 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.exposition.families import FAMILIES, all_families, page
-from broker.exposition.family import Kind
+from broker.exposition.family import Family, Kind
 from broker.exposition.label_text import labels
 from broker.exposition.pulse import Pulse
 from broker.exposition.scrape_view import ScrapeView
-from broker.exposition.text_format import written
+from broker.exposition.text_format import CHARACTERS, written
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.offset_commit import (
@@ -141,6 +143,15 @@ async def test_names_can_be_picked(tmp_path: Path) -> None:
 def test_labels_are_escaped() -> None:
     assert labels(a='x"\\\n', b=3) == '{a="x\\"\\\\\\n",b="3"}'
     assert labels(a="\udcff") == '{a="?"}'
+
+
+def test_no_piece_is_large_whatever_names_are() -> None:
+    view: Any = SimpleNamespace(prepare=lambda: iter(()))
+    rows = [(labels(group=f"{n}" + "g" * 32_000), n) for n in range(100)]
+    family = Family("many", Kind.GAUGE, "Many.", lambda _: rows)
+    pieces = list(written([family], view))
+    assert sum(piece.count("\nmany{") + piece.startswith("many{") for piece in pieces) == 100
+    assert max(map(len, pieces)) <= CHARACTERS + 33_000
 
 
 def test_names_are_taken_once_and_documented() -> None:

@@ -18,6 +18,7 @@ from broker.http import http_connection, http_listener, routes
 from broker.http.host_check import host_name, is_for_us
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.password_check import refusal
+from broker.http.routes import PageRules, answer_to
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN
 from broker.runtime.metrics import Metrics
@@ -195,6 +196,21 @@ async def test_an_idle_connection_is_ended(
     client = await HttpClient.connect(running.port)
     async with asyncio.timeout(20):
         assert await client.is_closed()
+    client.close()
+
+
+async def test_a_body_in_chunks_of_one_byte_is_read_in_turns(running: Running) -> None:
+    client = await HttpClient.connect(running.port)
+    client.ask("/healthz", "Transfer-Encoding: chunked", method="POST")
+    client.send(b"1\r\nx\r\n" * 4_000 + b"0\r\n\r\n")
+    answer = asyncio.ensure_future(client.answer())
+    turns = 0
+    async with asyncio.timeout(20):
+        while not answer.done():
+            turns += 1
+            await asyncio.sleep(0)
+    assert (await answer).status == 405
+    assert turns >= 4_000 // http_connection.BODY_PIECES_EACH
     client.close()
 
 
@@ -399,6 +415,22 @@ async def test_a_foreign_host_gets_421_except_from_probes(running: Running) -> N
         client.ask(path, host="evil.example")
         assert (await client.answer()).status == status
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("password", "is_private", "status"),
+    [(None, True, 421), ("key", True, 401), ("key", False, 401), (None, False, 403)],
+)
+def test_open_metrics_are_for_no_other_sites_name(
+    password: str | None, is_private: bool, status: int
+) -> None:
+    """A page whose name resolves to 127.0.0.1 must not read them; Prometheus has a password."""
+    rules = PageRules(("broker.example",), password, is_private)
+    request = HttpRequest(method="GET", path="/metrics", headers={"host": "evil.example"})
+    surroundings: Any = None
+    answered = answer_to(request, surroundings, rules)
+    assert isinstance(answered, HttpAnswer)
+    assert answered.status == status
 
 
 def basic(password: str) -> str:

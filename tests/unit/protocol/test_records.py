@@ -25,10 +25,13 @@ from protocol.record_errors import (
 )
 from protocol.records import (
     HEADER_SIZE,
+    START,
     Record,
     build,
     iterate,
+    read_header,
     read_records,
+    skipped,
     verify,
 )
 from tests.support.raw_batches import batch, record, varint
@@ -273,6 +276,24 @@ def test_records_below_an_offset_are_skipped_and_those_with_many_headers_refused
     broken = batch([b"a"], body=record(b"a", size=99))
     with pytest.raises(InvalidRecord, match="99 bytes, but"):
         next(iterate(verify(broken), broken[HEADER_SIZE:], from_offset=5))
+
+
+def test_records_are_passed_over_in_steps():
+    body = build([Record(0, 0, b"%d" % n, None) for n in range(10)])
+    header = read_header(body)
+    data = bytes(body[HEADER_SIZE:])
+    place, is_more = skipped(header, data, START, 7, 5)
+    assert (place[0], is_more) == (5, True)
+    place, is_more = skipped(header, data, place, 7, 5)
+    assert (place[0], is_more) == (7, False)
+    assert [one.offset for one in iterate(header, data, place=place)] == [7, 8, 9]
+    place, is_more = skipped(header, data, START, 99, 50)
+    assert (place, is_more) == ((10, len(data)), False)
+    assert list(iterate(header, data, place=place)) == []
+    torn = data[:-20]
+    place, _ = skipped(header, torn, START, 99, 50)
+    with pytest.raises(InvalidRecord):
+        list(iterate(header, torn, place=place))
 
 
 def test_too_large_a_record_count_is_refused_before_the_first_record():

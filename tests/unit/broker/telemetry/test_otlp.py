@@ -154,6 +154,23 @@ def test_no_push_is_read_beyond_the_bound(name: str, monkeypatch: pytest.MonkeyP
     assert longest <= otlp.FIELDS_A_STEP + otlp.POINTS_A_STEP * otlp.LEAF_FIELDS_MAX
 
 
+@pytest.mark.parametrize("shift", range(7))
+def test_steps_end_whatever_the_number_of_fields_is(shift: int) -> None:
+    """Metrics of ten fields each pass over any one number of fields."""
+    metrics = [gauge("g", point(1, a="b"))] * 2_000
+    reader = OtlpReader(part(1, part(2, part(3, "x") * shift + b"".join(map(metric, metrics)))))
+    before, longest = 0, 0
+    for _ in reader.read():
+        longest = max(longest, reader._fields_read - before)
+        before = reader._fields_read
+    assert longest <= otlp.FIELDS_A_STEP + 2 * otlp.LEAF_FIELDS_MAX
+    assert len(reader.points) == otlp.POINTS_MAX
+
+
+def metric(content: bytes) -> bytes:
+    return part(2, content)
+
+
 def test_nesting_is_that_of_the_format() -> None:
     deep = b""
     for _ in range(5_000):

@@ -52,6 +52,19 @@ def test_there_is_room_for_so_many_and_each_has_its_part(monkeypatch: pytest.Mon
     assert metrics.client_series_now == 3
 
 
+def test_invented_ids_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed_figures, "CLIENTS_MAX", 3)
+    metrics = Metrics()
+    figures = PushedFigures(ManualClock(), metrics)
+    for number in range(1, 6):
+        figures.take(made(number), [point("g", 1)], {})
+    assert [client.instance_id[-1] for client in figures] == [3, 4, 5]
+    assert (metrics.client_series_now, metrics.client_figures_displaced) == (3, 2)
+    figures.take(made(4), [point("g", 2)], {})
+    figures.take(made(6), [], {})
+    assert [client.instance_id[-1] for client in figures] == [5, 4, 6]
+
+
 def test_figures_outlive_their_connection_for_a_while() -> None:
     clock = ManualClock()
     figures = PushedFigures(clock, Metrics())
