@@ -45,7 +45,6 @@ background.threads int dynamic 10
 broker.heartbeat.interval.ms int fixed 2000
 broker.session.timeout.ms int fixed 9000
 client.quota.callback.class class fixed null
-config.providers list dynamic
 controlled.shutdown.enable boolean fixed true
 controller.quorum.append.linger.ms int fixed 25
 controller.quorum.auto.join.enable boolean fixed false

@@ -10,7 +10,6 @@ this broker loads no plugins. Keys without effect are reported by name. Those th
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,10 @@ from typing import Any
 from config.broker import BrokerConfig, broker_keys
 from config.errors import ConfigError
 from config.keys import Key, Synonym, Update, read_value
+from config.known_keys import declared, is_known, is_secret, known_names, update_mode
 from config.listener_keys import LISTENER_PREFIX, key_behind, split_prefix
+from config.providers import refers, resolved, unnamed
+from config.secret_files import with_secret_files
 from config.sources import (
     Origin,
     Setting,
@@ -32,7 +34,7 @@ from config.sources import (
 )
 from config.topic import TopicConfig, topic_keys
 from config.values import Parsed
-from config.without_effect import REASONS, group_of
+from config.without_effect import group_of
 
 JAAS_KEY = "sasl.jaas.config"
 # Who may log in: a recorded change of these that cannot be used is no reason to go back.
@@ -62,7 +64,7 @@ class Loaded:
     def origin(self, name: str) -> Origin:
         """Return the origin of a broker key's value; `name` is any of its names."""
         settings = self.settings
-        for described, names in _declared():
+        for described, names in declared():
             if name == described.name or name in names:
                 setting = pick(settings, names)
                 if setting is not None:
@@ -77,13 +79,16 @@ class Loaded:
         """
         dynamic = {}
         for name, text in values.items():
-            update = _update_mode(name)
+            update = update_mode(name)
             if update is None:
                 # It may be a secret of whatever it was meant for.
                 raise ConfigError("unknown broker config name", key=name, value="(hidden)")
             if update is Update.READ_ONLY:
                 reason = "this key cannot be changed while the broker runs"
                 raise ConfigError(reason, key=name, value=text)
+            if refers(text, self.static):
+                reason = "variables of config.providers hold only in values that are set at start"
+                raise ConfigError(reason, key=name, value="(a variable)")
             dynamic[name] = Setting(name, text, Origin(Source.DYNAMIC, "dynamic"))
         config = _build({**self.static, **dynamic})
         return dataclasses.replace(self, config=config, dynamic=dynamic)
@@ -97,7 +102,7 @@ class Loaded:
         later: list[str] = []
         for name in sorted({*self.static, *other.static}):
             before, after = self.static.get(name), other.static.get(name)
-            update = _update_mode(name)
+            update = update_mode(name)
             if update is None or (before and before.text) == (after and after.text):
                 continue
             (later if update is Update.READ_ONLY else now).append(name)
@@ -174,15 +179,21 @@ def load(
         settings += found
         warnings += odd
     if environment:
+        environment = with_secret_files(environment, is_secret)
         found, odd = from_environment(environment, is_known, known_names())
         settings += found
         warnings += odd
     settings += from_command_line(set_values, data_dir)
     held = strongest(settings)
+    warnings += unnamed(held)
     _refuse_typing_mistakes(held)
+    held, texts = resolved(held, environment or {})
     warnings += [_unknown(setting) for setting in held.values() if not is_known(setting.name)]
     warnings += [_unsafe(setting) for setting in held.values() if _promises_safety(setting)]
-    config = _build(held)
+    try:
+        config = _build(held)
+    except ConfigError as error:
+        raise _without_secret(error, held, texts) from None
     warnings += _of_no_listener(held, config)
     warnings += [_of_no_mechanism(setting) for setting in held.values() if _lacks_one(setting)]
     return Loaded(
@@ -191,49 +202,6 @@ def load(
         warnings=tuple(warnings),
         without_effect=_without_effect(held),
     )
-
-
-@functools.cache
-def known_names() -> frozenset[str]:
-    """Return every name that a broker's configuration may hold."""
-    return frozenset(name for _, names in _declared() for name in names) | frozenset(REASONS)
-
-
-def is_known(name: str) -> bool:
-    """Whether a broker's configuration may hold `name`."""
-    return name in known_names() or group_of(name) is not None or key_behind(name) is not None
-
-
-@functools.cache
-def _declared() -> tuple[tuple[Key, tuple[str, ...]], ...]:
-    """Every declared key with the names the broker's configuration may give it, best first."""
-    broker = [
-        (described, (name, *(synonym.name for synonym in described.synonyms)))
-        for name, described in broker_keys().items()
-    ]
-    topic = [
-        (described, tuple(synonym.name for synonym in described.synonyms))
-        for described in topic_keys().values()
-    ]
-    return (*broker, *topic)
-
-
-@functools.cache
-def _update_modes() -> dict[str, Update]:
-    modes = {}
-    for described in (*topic_keys().values(), *broker_keys().values()):
-        modes.update({synonym.name: synonym.update for synonym in described.synonyms})
-    modes.update({name: described.update for name, described in broker_keys().items()})
-    return modes
-
-
-def _update_mode(name: str) -> Update | None:
-    """Return how a name changes at run time; Kafka's per-broker keys only behind a prefix."""
-    behind = key_behind(name)
-    if behind is not None:
-        return Update.READ_ONLY if behind.update is Update.READ_ONLY else Update.PER_BROKER
-    update = _update_modes().get(name)
-    return Update.READ_ONLY if update is Update.PER_BROKER else update
 
 
 def _build(held: Mapping[str, Setting]) -> BrokerConfig:
@@ -303,7 +271,7 @@ def _with_source(error: ConfigError, held: Mapping[str, Setting]) -> ConfigError
         return error
     names: tuple[str, ...] = (error.key,)
     if key_behind(error.key) is None:
-        found = (names for described, names in _declared() if described.name == error.key)
+        found = (names for described, names in declared() if described.name == error.key)
         names = next((names for names in found if pick(held, names)), ())
     setting = pick(held, names)
     if setting is not None:
@@ -315,6 +283,21 @@ def _with_source(error: ConfigError, held: Mapping[str, Setting]) -> ConfigError
             allowed=error.allowed,
         )
     return error
+
+
+def _without_secret(
+    error: ConfigError, held: Mapping[str, Setting], texts: Mapping[str, str]
+) -> ConfigError:
+    """Return an error that shows a variable where its value is shown; `texts` have variables."""
+    if error.key not in texts or not error.value or error.value == "(hidden)":
+        return error
+    return ConfigError(
+        "the value of this variable is not allowed",
+        key=error.key,
+        value=texts[error.key],
+        source=error.source or str(held[error.key].origin),
+        allowed=error.allowed,
+    )
 
 
 def _refuse_typing_mistakes(held: Mapping[str, Setting]) -> None:

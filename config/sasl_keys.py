@@ -1,4 +1,4 @@
-"""The broker's keys for SASL, after those of config/oauth_keys.py.
+"""The broker's keys for SASL and for where secrets are, after those of config/oauth_keys.py.
 
 Names, kinds, defaults and bounds are those of Kafka's BrokerSecurityConfigs and
 SocketServerConfigs. Most may be set for one listener, and some for one mechanism of it
@@ -27,6 +27,15 @@ class SaslKeys(OauthKeys):
     A part of BrokerConfig, the only one of which there are objects.
     """
 
+    config_providers: tuple[str, ...] = key(
+        "config.providers",
+        (),
+        Kind.LIST,
+        importance=Importance.LOW,
+        doc="Names of providers of values such as ${file:/run/secrets/broker.properties:password}."
+        " config.providers.<name>.class is Kafka's FileConfigProvider, DirectoryConfigProvider or"
+        " EnvVarConfigProvider. Values are read at the start and after SIGHUP.",
+    )
     sasl_enabled_mechanisms: tuple[str, ...] = key(
         "sasl.enabled.mechanisms",
         ("GSSAPI",),

@@ -218,7 +218,7 @@ QUOTAS = _group(
 JAVA = _group(
     "it names Java classes or their metrics",
     """
-    alter.config.policy.class.name config.providers create.topic.policy.class.name
+    alter.config.policy.class.name create.topic.policy.class.name
     kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms
     """,

@@ -45,6 +45,25 @@ def test_without_settings_both_dialects_are_served_to_all(place: Path) -> None:
     assert start(place, BARNABAS_HTTP_LISTENER="")[0]["BARNABAS_HTTP_LISTENER"] == ""
 
 
+def test_stores_and_the_files_of_their_passwords_are_named_as_in_kafkas_image(place: Path) -> None:
+    named = {
+        "KAFKA_SSL_KEYSTORE_FILENAME": "broker.p12",
+        "KAFKA_SSL_KEYSTORE_CREDENTIALS": "store creds",
+        "KAFKA_SSL_KEY_CREDENTIALS": "$(echo x)",
+        "KAFKA_SSL_TRUSTSTORE_FILENAME": "trust.p12",
+        "KAFKA_SSL_TRUSTSTORE_CREDENTIALS": "trust-creds",
+    }
+    found, said = start(place, **named)
+    assert said == ""
+    assert {name: found[name] for name in found if name.startswith("KAFKA_SSL")} == named | {
+        "KAFKA_SSL_KEYSTORE_LOCATION": "/etc/kafka/secrets/broker.p12",
+        "KAFKA_SSL_KEYSTORE_PASSWORD_FILE": "/etc/kafka/secrets/store creds",
+        "KAFKA_SSL_KEY_PASSWORD_FILE": "/etc/kafka/secrets/$(echo x)",
+        "KAFKA_SSL_TRUSTSTORE_LOCATION": "/etc/kafka/secrets/trust.p12",
+        "KAFKA_SSL_TRUSTSTORE_PASSWORD_FILE": "/etc/kafka/secrets/trust-creds",
+    }
+
+
 OURS = ",MSGPACK://127.0.0.1:9094"
 
 

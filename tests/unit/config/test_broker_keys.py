@@ -32,6 +32,7 @@ OTHER_DEFAULTS = {
 }
 # Kafka can change these at run time; here they are fixed at the start of the broker.
 FIXED_HERE = {
+    "config.providers",
     "listener.security.protocol.map",
     "listeners",
     "num.io.threads",

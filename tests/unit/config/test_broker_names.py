@@ -22,6 +22,7 @@ OTHER_DEFAULTS = {
 }
 # Kafka can change these at run time.
 FIXED_HERE = {
+    "config.providers",
     "num.io.threads",
     "num.network.threads",
     "num.recovery.threads.per.data.dir",

@@ -3,7 +3,8 @@
 import pytest
 
 from config.broker import BrokerConfig
-from config.load import known_names, load
+from config.known_keys import known_names
+from config.load import load
 from config.properties import parse_properties
 from config.render import main, page, sample
 from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS

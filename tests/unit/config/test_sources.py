@@ -3,7 +3,7 @@
 import pytest
 
 from config.errors import ConfigError
-from config.load import is_known, known_names
+from config.known_keys import is_known, known_names
 from config.sources import (
     Origin,
     Setting,
