@@ -4,11 +4,15 @@ The plain client produces one record after the other and measures the time of ea
 alone, then beside each kind of `benchmarks.hostile_clients`, of which another process keeps 1,000
 at a time. A client that ends is replaced at once, so the broker is as busy as that process can make
 it; its share of a core is printed beside the times.
+
+Three processes share two cores, so a part of what is measured is the wait for a core. To tell it
+apart, each kind also attacks a second broker, which the plain client does not use ("elsewhere").
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import socket
 import subprocess
 import sys
@@ -48,59 +52,76 @@ def served(sock: socket.socket, frame: bytes, seconds: float) -> list[float]:
     return sorted(found)
 
 
-def row(name: str, times: list[float], cpu: float, seconds: float, begun: int) -> str:
-    """Return a line of the table."""
+def shown(times: list[float]) -> str:
+    """Return three cells of the table: median, p99 and the longest."""
     p50, p99 = (times[int(len(times) * share)] for share in (0.5, 0.99))
-    rate = f"{begun / seconds:,.0f}" if begun else ""
-    return f"| {name} | {rate} | {p50:.2f} | {p99:.2f} | {times[-1]:.1f} | {cpu / seconds:.0%} |\n"
+    return f"{p50:.2f} | {p99:.2f} | {times[-1]:.1f}"
+
+
+class House:
+    """A broker with a plain listener, one with TLS, and one with logins."""
+
+    def __init__(self, directory: Path) -> None:
+        own = Authority(directory / "certificates").issue("broker", rsa_bits=2048)
+        self.ports = dict(zip(GROUPS, free_ports(len(GROUPS)), strict=True))
+        plain = free_ports(1)[0]
+        opened = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
+        more = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{plain},{opened}",
+            "ssl.certificate": own.chain_file,
+            "ssl.key": own.key_file,
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        }
+        self.server = servers.barnabas(directory / "broker", write_caching=True, more=more)
+        self.server.port = plain
+
+
+def beside(
+    house: House, group: str, kind: str, sock: socket.socket, frame: bytes, seconds: float
+) -> tuple[list[float], float, int]:
+    """Return times of a plain client beside a crowd, the CPU of the crowd's broker, its size."""
+    words = [str(house.ports[group]), group, kind, str(seconds + 1)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.hostile", "--attack", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        time.sleep(0.7)
+        cpu = house.server.cpu_seconds()
+        times = served(sock, frame, seconds)
+        used = house.server.cpu_seconds() - cpu
+        begun = int(process.communicate()[0])
+    time.sleep(0.3)
+    return times, used, begun
 
 
 def measure(directory: Path, seconds: float, only: str) -> None:
     """Print a table."""
-    own = Authority(directory / "certificates").issue("broker", rsa_bits=2048)
-    ports = dict(zip(GROUPS, free_ports(len(GROUPS)), strict=True))
-    plain = free_ports(1)[0]
-    opened = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
-    more = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},{opened}",
-        "ssl.certificate": own.chain_file,
-        "ssl.key": own.key_file,
-        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
-    }
-    server = servers.barnabas(directory / "broker", write_caching=True, more=more)
-    server.port = plain
-    server.start()
-    try:
-        server.create_topic("t", 1)
+    house, elsewhere = (House(directory / name) for name in ("one", "other"))
+    with contextlib.ExitStack() as stack:
+        for one in (house, elsewhere):
+            stack.callback(one.server.stop)
+            one.server.start()
+        house.server.create_topic("t", 1)
         frame = frames.produce("t", 0, frames.record_batch([bytes(100)], 1), 1)
-        sys.stdout.write("| hostile clients | a second | p50, ms | p99 | max | broker's CPU |\n")
-        sys.stdout.write("|---|--:|--:|--:|--:|--:|\n")
-        with load.connect(plain) as sock:
+        sys.stdout.write(
+            "| hostile clients | a second | p50, ms | p99 | max | broker's CPU"
+            " | elsewhere: p50 | p99 | max |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+        )
+        with load.connect(house.server.port) as sock:
             served(sock, frame, 1)
-            cpu = server.cpu_seconds()
-            times = served(sock, frame, seconds)
-            sys.stdout.write(row("none", times, server.cpu_seconds() - cpu, seconds, 0))
+            sys.stdout.write(f"| none | | {shown(served(sock, frame, seconds))} | | | | |\n")
             for group, kinds in GROUPS.items():
                 for kind in kinds:
                     if only not in f"{group} {kind}":
                         continue
-                    words = [str(ports[group]), group, kind, str(seconds + 1)]
-                    with subprocess.Popen(
-                        [sys.executable, "-m", "benchmarks.hostile", "--attack", *words],
-                        stdout=subprocess.PIPE,
-                        text=True,
-                    ) as process:
-                        time.sleep(0.7)
-                        cpu = server.cpu_seconds()
-                        times = served(sock, frame, seconds)
-                        used = server.cpu_seconds() - cpu
-                        begun = int(process.communicate()[0])
-                    name = f"{group}: {kind}"
-                    sys.stdout.write(row(name, times, used, seconds + 1, begun))
+                    there, _, _ = beside(elsewhere, group, kind, sock, frame, seconds)
+                    here, used, begun = beside(house, group, kind, sock, frame, seconds)
+                    sys.stdout.write(
+                        f"| {group}: {kind} | {begun / (seconds + 1):,.0f} | {shown(here)}"
+                        f" | {used / seconds:.0%} | {shown(there)} |\n"
+                    )
                     sys.stdout.flush()
-                    time.sleep(0.3)
-    finally:
-        server.stop()
 
 
 def main() -> int:

@@ -54,7 +54,7 @@ logger = logging.getLogger("barnabas.network")
 
 SECONDS_MAX: Final = 10.0
 SHUTDOWN_SECONDS_MAX: Final = 5.0  # for a client's answer to our last message
-BEGUN_PER_TURN: Final = 16
+BEGUN_PER_TURN: Final = 4
 WAITING_MAX: Final = 2_048
 READY_MAX: Final = 1_024
 _PEEK_BYTES: Final = RECORD_HEADER_BYTES + RECORD_BYTES_MAX
