@@ -57,6 +57,7 @@ LONG_FILES: dict[str, int] = {}
 UNREAD_KEYS: set[str] = set()
 # Keys that config reads itself: their meaning reaches the broker under another name.
 READ_AS = {
+    "config.providers": "static",
     "internal.segment.bytes": "segment_bytes_max",
     "segment.bytes": "segment_bytes_max",
     "advertised.listeners": "advertised",

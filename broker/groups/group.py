@@ -46,14 +46,15 @@ class Caller(NamedTuple):
     """The client of a request, as the coordinator remembers it, and the API version it used.
 
     `may_describe` tells which topics the client may describe; None: all of them. `rights_version`
-    is another one after each change of rights.
+    grows with each change of rights; the client's own may have changed at `rights_changed_at`.
     """
 
     client_id: str
     client_host: str
     version: int
     may_describe: Callable[[str], bool] | None = None
-    rights_version: int = 0
+    rights_changed_at: int = -1
+    rights_version: int = -1
 
 
 class Host(Protocol):

@@ -9,8 +9,7 @@ may still read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.error_mapping import BatchRefused
 from broker.security.acl.acl_codes import AclOperation, ResourceType
@@ -19,11 +18,13 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from broker.runtime.request import Request
     from broker.security.acl.authorizer import Authorizer
+    from broker.security.acl.reach import Reach
     from broker.services import Services
     from broker.topics import Topics
     from protocol.messages.produce import TopicProduceData
     from storage.log import Appended
 
+NEVER_CHANGED: Final = -1  # the version of rights without an authorizer
 Append = Callable[[memoryview, int], "Appended"]
 
 
@@ -128,19 +129,42 @@ class StandingCommit(_Rights):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
+class Describable:
+    """Tells which topics a client may describe. It asks at the first topic, and not before."""
+
+    __slots__ = ("_authorizer", "_host", "_principal", "_reach", "_version")
+
+    def __init__(self, authorizer: Authorizer, principal: str, host: str) -> None:
+        self._authorizer = authorizer
+        self._principal = principal
+        self._host = host
+        self._reach: Reach | None = None
+        self._version = authorizer.version
+
+    def __call__(self, name: str) -> bool:
+        """Return whether the client may describe a topic."""
+        reach = self._reach
+        if reach is None or self._version != self._authorizer.version:
+            reach = self._reach = self._authorizer.reach(
+                self._principal, self._host, AclOperation.DESCRIBE, ResourceType.TOPIC
+            )
+            self._version = self._authorizer.version
+        return reach.allows(name)
+
+
 def describable(
     request: Request, authorizer: Authorizer | None
-) -> tuple[Callable[[str], bool] | None, int]:
-    """Return what tells whether the client may describe a topic, and the version of all rights.
+) -> tuple[Describable | None, int, int]:
+    """Return what tells whether the client may describe a topic, and versions of rights.
 
-    None: it may describe all.
+    The first is that at which the client's own may have changed, the second that of all. None: it
+    may describe all.
     """
     if authorizer is None:
-        return None, 0
+        return None, NEVER_CHANGED, NEVER_CHANGED
     principal, host = request.info.principal, request.info.peer_host
-    may_describe = partial(_may_describe, authorizer=authorizer, principal=principal, host=host)
-    return may_describe, authorizer.version
-
-
-def _may_describe(name: str, *, authorizer: Authorizer, principal: str, host: str) -> bool:
-    return authorizer.allows(principal, host, AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    return (
+        Describable(authorizer, principal, host),
+        authorizer.changed_at(principal, ResourceType.TOPIC),
+        authorizer.version,
+    )

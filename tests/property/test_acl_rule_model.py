@@ -123,6 +123,7 @@ def test_the_authorizer_decides_as_the_model_does(changes, policy):
 def judge(authorizer, access, present, policy):
     expected = is_allowed(access, present, policy)
     assert authorizer.allows(*access) is expected
+    assert authorizer.reach(*access[:4]).allows(access.name) is expected
     decision = authorizer.decide(*access)
     assert decision.is_allowed is expected
     if decision.basis is Basis.ENTRY:
@@ -131,6 +132,19 @@ def judge(authorizer, access, present, policy):
     assert explain(access, decision, present).verdict.startswith(
         "Allowed" if expected else "Denied"
     )
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(entries, max_size=6), entries, st.booleans(), accesses, policies)
+def test_a_change_that_a_client_can_see_moves_its_version(present, changed, added, access, policy):
+    authorizer = Authorizer(policy, Clock(), Metrics())
+    for entry in (*present, *(() if added else (changed,))):
+        authorizer.add(entry)
+    before, version = authorizer.allows(*access), authorizer.version
+    assert authorizer.changed_at(access.principal, access.resource_type) <= version
+    (authorizer.add if added else authorizer.remove)(changed)
+    if authorizer.allows(*access) is not before:
+        assert authorizer.changed_at(access.principal, access.resource_type) > version
 
 
 @settings(max_examples=400, deadline=None)

@@ -48,7 +48,7 @@ class Membership:
         self.deadlines = deadlines
         self.group_state = ConsumerGroupState.EMPTY
         self.topics_changed = True  # since the last heartbeat; the targets may be outdated
-        self._rights_version = 0  # with which expressions were resolved
+        self._rights_version = -1  # with which expressions were resolved
         self._replaced = replaced
         self._is_searching = False  # for targets, in the pool
         self._is_over = False
@@ -125,7 +125,7 @@ class Membership:
     def is_outdated(self, caller: Caller) -> bool:
         """Return whether topics, or the rights to see them in expressions, may have changed."""
         return self.topics_changed or (
-            caller.rights_version != self._rights_version and bool(self.state.regexes)
+            caller.rights_changed_at > self._rights_version and bool(self.state.regexes)
         )
 
     def looked(self, caller: Caller) -> None:

@@ -67,6 +67,10 @@ class AclIndex:
         if name != WILDCARD:
             yield from self._literal.get((resource_type, WILDCARD), ())
 
+    def has_any(self, resource_type: ResourceType, name: str) -> bool:
+        """Return whether some ACL is for a resource."""
+        return next(self.of_resource(resource_type, name), None) is not None
+
     def named(self, resource_type: ResourceType, name: str) -> Iterator[AclEntry]:
         """Yield the ACLs that have this very name, whatever their pattern."""
         yield from self._literal.get((resource_type, name), ())

@@ -3,6 +3,8 @@
 A decision holds until the next change of an ACL, so the usual request costs one look-up. What is
 remembered is bounded in number and in the length of names, since clients choose these.
 `version` moves with each change: a request that has waited compares it, and asks again.
+`changed_at` is the version of the last change that concerns one client: what costs more, such as
+matching all topics with an expression, is done again only then.
 
 `allows` says nothing in the log: handlers use it to filter. A handler that answers an error reports
 it with `log_denied`.
@@ -11,16 +13,18 @@ it with `log_denied`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
-from broker.security.acl.acl_codes import AclOperation, PatternType, ResourceType
+from broker.security.acl.acl_codes import EVERY_USER, AclOperation, PatternType, ResourceType
 from broker.security.acl.acl_entry import AclEntry
 from broker.security.acl.acl_filter import AclFilter
 from broker.security.acl.acl_index import AclIndex
 from broker.security.acl.audit import Audit
 from broker.security.acl.explanation import explain
+from broker.security.acl.reach import Reach
 from broker.security.acl.resource_operations import OPERATIONS
 from broker.security.acl.rule import (
     Access,
@@ -33,6 +37,8 @@ from broker.security.acl.rule import (
 
 REMEMBERED_MAX = 16_384
 REMEMBERED_NAME_MAX = 512  # characters of a name or principal
+REACHES_MAX = 64
+CHANGED_MAX = 16_384  # principals whose last change is known
 EXPLAINED_MAX = 200  # ACLs of the client, and as many others, that are searched for near misses
 
 _Asked = Access | tuple[str, str, AclOperation, ResourceType]
@@ -48,20 +54,30 @@ class Authorizer:
         self._metrics = metrics
         self._index = AclIndex()
         self._remembered: dict[_Asked, AclDecision] = {}
+        self._reaches: dict[tuple[str, str, AclOperation, ResourceType], Reach] = {}
+        self._changed_at: dict[tuple[ResourceType, str], int] = {}
+        self._all_changed_at = 0  # of those that `_changed_at` does not have
 
     def add(self, entry: AclEntry) -> None:
         """Have an ACL take effect."""
         self._index.add(entry)
-        self._changed()
+        self._changed(entry)
 
     def remove(self, entry: AclEntry) -> None:
         """End the effect of an ACL."""
         self._index.remove(entry)
-        self._changed()
+        self._changed(entry)
 
-    def _changed(self) -> None:
+    def _changed(self, entry: AclEntry) -> None:
         self.version += 1
         self._remembered.clear()
+        self._reaches.clear()
+        if len(self._changed_at) >= CHANGED_MAX:
+            self._changed_at.clear()
+            self._all_changed_at = self.version
+        # Without an ACL everything may be allowed, so each concerns all.
+        principal = EVERY_USER if self.policy.allows_without_acl else entry.principal
+        self._changed_at[entry.resource_type, principal] = self.version
         self._metrics.acls_now = len(self._index)
 
     def allows(
@@ -102,6 +118,30 @@ class Authorizer:
             if len(principal) <= REMEMBERED_NAME_MAX:
                 self._remember(asked, known)
         return known.is_allowed
+
+    def reach(
+        self, principal: str, host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> Reach:
+        """Return what answers as `allows` does, for many names; it holds until the next change."""
+        asked = (principal, host, operation, resource_type)
+        known = self._reaches.get(asked)
+        if known is None:
+            entries = self._index.of_principal(resource_type, principal)
+            has_acl = partial(self._index.has_any, resource_type)
+            known = Reach(principal, host, operation, entries, self.policy, has_acl)
+            if len(self._reaches) >= REACHES_MAX:
+                self._reaches.clear()
+            self._reaches[asked] = known
+        return known
+
+    def changed_at(self, principal: str, resource_type: ResourceType) -> int:
+        """Return the version at which something may have changed for one client."""
+        found = self._changed_at
+        return max(
+            found.get((resource_type, principal), 0),
+            found.get((resource_type, EVERY_USER), 0),
+            self._all_changed_at,
+        )
 
     def allowed_operations(
         self, principal: str, host: str, resource_type: ResourceType, name: str

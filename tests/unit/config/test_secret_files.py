@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigError
-from config.known_keys import is_secret, known_names
 from config.load import load
 
 SECRET = "marked secret "
@@ -33,12 +32,6 @@ def file(tmp_path: Path) -> str:
 def test_a_secret_is_read_from_its_file(file: str, variable: str, key: str) -> None:
     given = load(environment={variable: file})
     assert given.static[key].text == SECRET
-
-
-def test_no_key_is_taken_for_the_file_of_another() -> None:
-    assert not [
-        name for name in known_names() if is_secret(name.removesuffix(".file")) != is_secret(name)
-    ]
 
 
 def test_our_prefix_takes_precedence_over_kafkas(file: str) -> None:

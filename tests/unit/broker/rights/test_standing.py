@@ -91,4 +91,4 @@ def test_a_commit_that_waits_is_asked_about_again(name: str | None) -> None:
 
 
 def test_without_an_authorizer_all_may_be_described() -> None:
-    assert describable(ANY, None) == (None, 0)
+    assert describable(ANY, None) == (None, -1, -1)
