@@ -1,7 +1,8 @@
 """The address of a listener, with the way to speak to it.
 
 Both clients take an address as text, HOST:PORT. An `Address` is such a text that also knows whether
-the listener wants TLS and a login, so nothing between a command and its socket need pass that on.
+the listener wants TLS and a login, and which dialect it speaks, so nothing between a command and
+its socket need pass that on.
 """
 
 from __future__ import annotations
@@ -15,21 +16,31 @@ if TYPE_CHECKING:
 
 
 class Address(str):
-    """HOST:PORT of a listener with TLS, a login, or both.
+    """HOST:PORT of a listener of which more is known.
 
-    `tls` checks the listener's certificate and holds the client's own.
+    `tls` checks the listener's certificate and holds the client's own. `is_kafka`: the listener
+    speaks Kafka's protocol, also to a client that would speak msgpack.
     """
 
-    __slots__ = ("login", "tls")
+    __slots__ = ("is_kafka", "login", "tls")
 
     tls: SSLContext | None
     login: Login | None
+    is_kafka: bool
 
-    def __new__(cls, text: str, tls: SSLContext | None, login: Login | None = None) -> Address:
-        """Return `text` with its TLS and its login."""
+    def __new__(
+        cls,
+        text: str,
+        tls: SSLContext | None,
+        login: Login | None = None,
+        *,
+        is_kafka: bool = False,
+    ) -> Address:
+        """Return `text` with its TLS, its login and its dialect."""
         made = super().__new__(cls, text)
         made.tls = tls
         made.login = login
+        made.is_kafka = is_kafka
         return made
 
 
@@ -41,6 +52,11 @@ def tls_of(address: str) -> SSLContext | None:
 def login_of(address: str) -> Login | None:
     """Return the login of an address; None for one without."""
     return address.login if isinstance(address, Address) else None
+
+
+def speaks_kafka(address: str) -> bool:
+    """Whether the listener of an address is known to speak Kafka's protocol."""
+    return isinstance(address, Address) and address.is_kafka
 
 
 def why_no_tls(address: str, error: Exception) -> str:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 0.5
 DEFAULT: Final = "127.0.0.1:9092"
-OF_RECORDS: Final = ("consume", "produce")  # their --bootstrap is a MSGPACK listener
 
 
 def topic_names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -81,9 +80,8 @@ def _asked(context: click.Context, ask: Callable[[Connection], list[str]]) -> li
     from client.addresses import Address
     from client.kafka.connection import Connection
 
-    place = context.params.get("bootstrap")
-    if not place or context.info_name in OF_RECORDS:
-        place = os.environ.get("BARNABAS_BOOTSTRAP") or DEFAULT
+    given = context.params.get("bootstrap")
+    place = given or os.environ.get("BARNABAS_BOOTSTRAP") or DEFAULT
     file = context.params.get("command_config") or os.environ.get("BARNABAS_COMMAND_CONFIG")
     try:
         if file:

@@ -12,7 +12,7 @@ import click
 
 from client.commands.careful_command import CarefulCommand
 from client.commands.completing import group_names, topic_names
-from client.commands.output import msgpack_options
+from client.commands.output import in_its_dialect, record_options
 from client.commands.reading_places import Where, begin, place_options, read_tail
 from client.commands.running import run_to_end
 from client.commands.written_records import FORMATS, Written, written_as
@@ -58,7 +58,7 @@ COMMITTED: Final = "read_committed"
 @place_options
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option("--key-separator", default="\t", help="Text between key and value [default: a tab].")
-@msgpack_options
+@record_options
 def consume(
     *,
     topic: str,
@@ -103,7 +103,7 @@ def consume(
 
         options = Options(
             topic=topic,
-            bootstrap=bootstrap,
+            bootstrap=in_its_dialect(bootstrap, timeout_s),
             timeout_s=timeout_s,
             group_id=group_id,
             instance_id=instance_id,
@@ -121,7 +121,7 @@ def consume(
 
     wanted = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
     consumer = Consumer(
-        bootstrap,
+        in_its_dialect(bootstrap, timeout_s),
         topic,
         partitions=where.partitions or where.at or None,
         timeout_s=timeout_s,

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from client.addresses import Address
+from client.addresses import Address, login_of, tls_of
 from client.kafka.connection import BrokerError, Connection
 
 FAILED = 1
@@ -61,18 +61,27 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def broker_options(function: Function) -> Function:
     """Add --bootstrap, --timeout and --json to a command that asks a broker."""
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    bootstrap = _bootstrap_option(
-        9092, "BARNABAS_BOOTSTRAP", "A listener of the broker for Kafka's protocol."
-    )
+    bootstrap = _bootstrap_option("BARNABAS_BOOTSTRAP")
     return bootstrap(COMMAND_CONFIG(TIMEOUT(as_json(_secured(function)))))
 
 
-def msgpack_options(function: Function) -> Function:
-    """Add --bootstrap, a MSGPACK listener, and --timeout to a command that moves records."""
-    bootstrap = _bootstrap_option(
-        9094, "BARNABAS_MSGPACK_BOOTSTRAP", "A MSGPACK listener of the broker."
-    )
+def record_options(function: Function) -> Function:
+    """Add --bootstrap and --timeout to a command that moves records; see `in_its_dialect`."""
+    bootstrap = _bootstrap_option("BARNABAS_MSGPACK_BOOTSTRAP", "BARNABAS_BOOTSTRAP")
     return bootstrap(COMMAND_CONFIG(TIMEOUT(_secured(function))))
+
+
+def in_its_dialect(bootstrap: str, timeout_s: float) -> str:
+    """Return the address with the dialect that its listener speaks; exit if none answers."""
+    connection = Connection(bootstrap, timeout_s, is_msgpack=not bootstrap.endswith(":9092"))
+    try:
+        connection.introduce()
+    except BrokerError as error:
+        fail(str(error))
+    connection.close()
+    if connection.is_msgpack:
+        return bootstrap
+    return Address(bootstrap, tls_of(bootstrap), login_of(bootstrap), is_kafka=True)
 
 
 def _secured(function: Function) -> Function:
@@ -90,11 +99,12 @@ def _secured(function: Function) -> Function:
     return wrapped  # type: ignore[return-value]
 
 
-def _bootstrap_option(port: int, envvar: str, text: str) -> Callable[[Function], Function]:
-    """Return the option --bootstrap; without it and `envvar`, `port` on this machine is used."""
+def _bootstrap_option(*variables: str) -> Callable[[Function], Function]:
+    """Return the option --bootstrap; without it and `variables`, this machine's broker is asked."""
     return click.option(
-        "--bootstrap", metavar="HOST:PORT", default=f"127.0.0.1:{port}", show_default=True,
-        envvar=envvar, show_envvar=True, help=text,
+        "--bootstrap", metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
+        envvar=list(variables), show_envvar=True,
+        help="A listener of the broker, for Kafka's protocol or msgpack.",
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ import click
 from client.commands.careful_command import CarefulCommand
 from client.commands.completing import topic_names
 from client.commands.detached import detached
-from client.commands.output import INT32_MAX, fail, msgpack_options
+from client.commands.output import INT32_MAX, fail, in_its_dialect, record_options
 from client.commands.running import run_to_end
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -50,7 +50,7 @@ READ_BYTES: Final = 256 * 1024
 @click.option("--key-separator", metavar="TEXT", help="Text between key and value in a line.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Read each line as a JSON object.")
-@msgpack_options
+@record_options
 def produce(
     *,
     topic: str,
@@ -85,11 +85,12 @@ def produce(
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty.")
     read = Reader(key_separator, [parse_header(one) for one in headers], as_json=as_json)
+    place = in_its_dialect(bootstrap, timeout_s)
     settings = ProducerSettings(codec=CODECS[compression], idempotent=acks == "all")
 
     async def run() -> None:
         producer = Producer(
-            bootstrap,
+            place,
             acks=ACKS[acks],
             partitioner=partitioner,
             settings=settings,

@@ -4,6 +4,9 @@ Blocking and small, for the command line and tests: a socket, the compiled codec
 `protocol.kafka`, and the message classes. `open` asks for the broker's versions (ApiVersions, with
 KIP-511's fallback to version 0); `call` then uses the newest version that both sides know.
 
+A listener that hangs up on ApiVersions may be one for msgpack: `open` then asks in that dialect, in
+which the same messages travel as maps (`client.dialects`).
+
 Every failure is a `BrokerError` whose text says what was tried, what happened, and what to do.
 Error codes inside a response (of a topic, say) are for the caller to check.
 """
@@ -33,6 +36,10 @@ _RESPONSE_HEADER = struct.Struct(">i")
 _CLIENT_ID = struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
 
 
+class NotItsDialect(BrokerError):
+    """The listener does not speak the dialect in which it was asked."""
+
+
 class NotServed(BrokerError):
     """The broker does not serve an API in any version that this client knows."""
 
@@ -50,11 +57,13 @@ def split_address(address: str) -> tuple[str, int]:
 class Connection:
     """One connection, a context manager. `versions` holds what the broker serves, by API key.
 
-    `features` holds the levels that are finalized, by name (KIP-584).
+    `features` holds the levels that are finalized, by name (KIP-584). `is_msgpack`: the dialect to
+    try first, and from `open` on the dialect that the listener speaks.
     """
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float, *, is_msgpack: bool = False) -> None:
         self.address = address
+        self.is_msgpack = is_msgpack
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
         self._timeout_s = timeout_s
@@ -69,7 +78,37 @@ class Connection:
         self.close()
 
     def open(self) -> None:
-        """Connect and ask for the broker's versions. Raises BrokerError."""
+        """Connect, ask for the broker's versions, and log in. Raises BrokerError."""
+        self.introduce()
+        try:
+            self._log_in()
+        except BaseException:
+            self.close()
+            raise
+
+    def introduce(self) -> None:
+        """Connect and ask for the broker's versions, in either dialect. Raises BrokerError."""
+        try:
+            try:
+                self._connect()
+                self._learn_versions()
+            except NotItsDialect as first:
+                self._try_the_other(first)
+        except BaseException:
+            self.close()
+            raise
+
+    def _try_the_other(self, first: NotItsDialect) -> None:
+        """Ask in the other dialect; if that fails too, raise what was wrong with the first."""
+        self.close()
+        self.is_msgpack = not self.is_msgpack
+        try:
+            self._connect()
+            self._learn_versions()
+        except BrokerError:
+            raise first from None
+
+    def _connect(self) -> None:
         host, port = split_address(self.address)
         try:
             self._socket = socket.create_connection((host, port), self._timeout_s)
@@ -81,12 +120,6 @@ class Connection:
                 f"no broker answers at {self.address}: {_reason(error)}. Is it running, and is "
                 "this the address of its listener? (--bootstrap HOST:PORT or BARNABAS_BOOTSTRAP)"
             ) from error
-        try:
-            self._learn_versions()
-            self._log_in()
-        except BaseException:
-            self.close()
-            raise
 
     def _encrypt(self, host: str) -> None:
         """Begin TLS, if the address asks for it. Raises OSError, BrokerError."""
@@ -118,14 +151,23 @@ class Connection:
     def _learn_versions(self) -> None:
         newest = message_spec(ApiVersionsRequest).version_max
         asked = ApiVersionsRequest(client_software_name="barnabas-cli", client_software_version="1")
-        answer = self._exchange(asked, ApiVersionsResponse, newest)
+        answer = self._first_exchange(asked, newest)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0)
+            answer = self._first_exchange(ApiVersionsRequest(), 0)
         if answer.error_code:
             raise BrokerError(f"{self.address} refused ApiVersions: {code_text(answer.error_code)}")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         if answer.finalized_features_epoch >= 0:
             self.features = {one.name: one.max_version_level for one in answer.finalized_features}
+
+    def _first_exchange(self, request: Any, version: int) -> Any:
+        """Ask for versions. Raises NotItsDialect where the listener hangs up, or says nonsense."""
+        try:
+            return self._exchange(request, ApiVersionsResponse, version)
+        except BrokerError as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise
+            raise NotItsDialect(str(error)) from error
 
     def serves(self, request: type[Any]) -> bool:
         """Whether the broker serves an API in a version that this client knows."""
@@ -152,23 +194,27 @@ class Connection:
         versions have. Raises NotServed, and BrokerError.
         """
         version = self.version_of(type(request), version_max)
+        key = ApiKey(message_spec(type(request)).api_key)
         if version < version_min:
-            key = ApiKey(message_spec(type(request)).api_key)
-            theirs = self.versions.get(key)
-            served = (
-                f"serves versions {theirs[0]} to {theirs[1]}" if theirs else "does not serve it"
-            )
             oldest = max(version_min, message_spec(type(request)).version_min)
-            newest = "or later" if version_max == VERSION_MAX else f"to {version_max}"
             raise NotServed(
-                f"{self.address} {served}: this needs {key.name} (API key {int(key)}), "
-                f"version {oldest} {newest}"
+                f"{self.address} {_served(self.versions.get(key))}: this needs {key.name} (API key"
+                f" {int(key)}), version {oldest} {_up_to(version_max)}"
+            )
+        if self.is_msgpack and version < min(
+            self.versions[key][1], message_spec(type(request)).version_max
+        ):
+            raise NotServed(
+                f"{self.address} speaks msgpack, which has no version {version} of {key.name}: name"
+                " a listener for Kafka's protocol (--bootstrap)"
             )
         return self._exchange(request, response, version)
 
     def _exchange(self, request: Any, response: type[Any], version: int) -> Any:
         spec = message_spec(type(request))
         self._correlation_id += 1
+        if self.is_msgpack:
+            return self._exchange_maps(request, response, version)
         parts: list[Buffer] = [bytearray()]
         encoder(type(request), version)(request, parts)
         body = b"".join(parts)
@@ -177,9 +223,26 @@ class Connection:
             head += b"\0"
         frame = bytearray(head + body)
         struct.pack_into(">i", frame, 0, len(frame) - 4)
-        name = ApiKey(spec.api_key).name
+        answer = self._answer_to(frame, ApiKey(spec.api_key).name)
+        return self._read(answer, response, spec.api_key, version)
+
+    def _exchange_maps(self, request: Any, response: type[Any], version: int) -> Any:
+        from client.dialects import DialectError, framed_map, unframed_map
+
+        name = ApiKey(message_spec(type(request)).api_key).name
+        frame = framed_map(name.lower(), self._correlation_id, request, version)
+        answer = self._answer_to(frame, name)
         try:
-            answer = self._round_trip(frame)
+            correlation_id, said = unframed_map(answer, response, version)
+        except DialectError as error:
+            raise BrokerError(f"{self.address} did not answer {name}: {error}") from error
+        if correlation_id != self._correlation_id:
+            raise BrokerError(f"{self.address} answered request {correlation_id} instead")
+        return said
+
+    def _answer_to(self, frame: bytes | bytearray, name: str) -> memoryview:
+        try:
+            return self._round_trip(frame)
         except TimeoutError as error:
             raise BrokerError(
                 f"{self.address} did not answer {name} within {self._timeout_s:g} s. It may be "
@@ -190,7 +253,6 @@ class Connection:
                 f"the connection to {self.address} broke while it answered {name}: "
                 f"{_reason(error)}. See the broker's log{_perhaps(self.address)}"
             ) from error
-        return self._read(answer, response, spec.api_key, version)
 
     def _round_trip(self, frame: bytes | bytearray) -> memoryview:
         assert self._socket is not None, "the connection is not open"
@@ -240,6 +302,15 @@ class Connection:
 
 
 _UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _served(versions: tuple[int, int] | None) -> str:
+    """Return which versions a broker serves, in words."""
+    return f"serves versions {versions[0]} to {versions[1]}" if versions else "does not serve it"
+
+
+def _up_to(version_max: int) -> str:
+    return "or later" if version_max == VERSION_MAX else f"to {version_max}"
 
 
 def _skip_tags(answer: memoryview, position: int) -> int:

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client.kafka.connection import BrokerError, Connection
+from client.kafka.connection import VERSION_MAX, BrokerError, Connection
 from client.kafka.coordinators import ask_patiently
 from client.places import Place
 from client.suggest import did_you_mean
 from protocol.errors import ErrorCode
 from protocol.messages.find_coordinator import GROUP
 from protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from protocol.wire import ZERO_UUID
 
 CONSUMER: Final = "consumer"
 CLASSIC: Final = "classic"
@@ -183,17 +184,33 @@ def committed(connection: Connection, group_id: str) -> dict[Place, int]:
     )
 
     def ask() -> tuple[Any, int]:
-        answer = connection.call(asked, OffsetFetchResponse, version_max=NAMES_VERSION_MAX)
+        answer = connection.call(asked, OffsetFetchResponse, version_max=_version_max(connection))
         found = answer.groups[0] if answer.groups else answer
         return found, found.error_code
 
     found = _patiently(connection, group_id, ask, f"offsets of group {group_id!r} cannot be read")
+    names = {topic_id: name for name, topic_id in _topic_ids(connection).items()}
     return {
-        Place(topic.name, one.partition_index): one.committed_offset
+        Place(topic.name or names[topic.topic_id], one.partition_index): one.committed_offset
         for topic in found.topics
+        if topic.name or topic.topic_id in names
         for one in topic.partitions
         if one.committed_offset >= 0
     }
+
+
+def _version_max(connection: Connection) -> int:
+    """Return the last version with names of topics; msgpack has the newest version only."""
+    return VERSION_MAX if connection.is_msgpack else NAMES_VERSION_MAX
+
+
+def _topic_ids(connection: Connection) -> dict[str, bytes]:
+    """Return the ids of all topics by name, where topics go by their ids."""
+    from client.kafka import admin
+
+    if not connection.is_msgpack:
+        return {}
+    return {one.name or "": one.topic_id for one in admin.cluster(connection).topics}
 
 
 def commit(connection: Connection, group_id: str, offsets: Mapping[Place, int]) -> None:
@@ -209,15 +226,19 @@ def commit(connection: Connection, group_id: str, offsets: Mapping[Place, int]) 
     for place, offset in offsets.items():
         one = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
         topics.setdefault(place.topic, []).append(one)
+    ids = _topic_ids(connection)
     request = OffsetCommitRequest(
         group_id=group_id,
         topics=[
-            OffsetCommitRequestTopic(name=name, partitions=found) for name, found in topics.items()
+            OffsetCommitRequestTopic(name=name, topic_id=ids.get(name, ZERO_UUID), partitions=found)
+            for name, found in topics.items()
         ],
     )
 
     def ask() -> tuple[Any, int]:
-        answer = connection.call(request, OffsetCommitResponse, version_max=NAMES_VERSION_MAX)
+        answer = connection.call(
+            request, OffsetCommitResponse, version_max=_version_max(connection)
+        )
         codes = [one.error_code for topic in answer.topics for one in topic.partitions]
         return answer, next((code for code in codes if code), 0)
 

@@ -1,7 +1,8 @@
-"""A connection in the msgpack dialect, for asyncio.
+"""A connection for asyncio, whose requests and answers are maps.
 
-A request is `[api, correlation_id, client_id, body]`, an answer `[correlation_id, body]`; each has
-its size in four bytes before it.
+In the msgpack dialect a request is `[api, correlation_id, client_id, body]`, an answer
+`[correlation_id, body]`; each has its size in four bytes before it. To a listener that speaks
+Kafka's protocol the same maps travel as Kafka's messages (`client.dialects`).
 
 Any number of requests may be in flight; the caller bounds it. They are written in the order of the
 calls, and the broker answers in the order of the requests, so an answer is for the oldest request.
@@ -21,15 +22,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgpack
-
-from client.addresses import login_of, tls_of, why_no_tls
+from client.addresses import login_of, speaks_kafka, tls_of, why_no_tls
 from client.codes import code_text
+from client.dialects import DialectError, Frames, KafkaFrames, MsgpackFrames
 
 ANSWER_BYTES_MAX: Final = 256 << 20
 LOGIN_BYTES_MAX: Final = 1 << 20
 _SIZE: Final = struct.Struct(">I")
-_CLIENT_ID: Final = "barnabas"
 
 
 class TransportError(Exception):
@@ -69,7 +68,8 @@ class Transport:
         self._opening = asyncio.Lock()
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
-        self._has_answered = False  # at least once: so it speaks msgpack
+        self._has_answered = False  # at least once: so it speaks the dialect
+        self._frames: Frames = KafkaFrames() if speaks_kafka(address) else MsgpackFrames()
 
     async def open(self) -> None:
         """Connect, if not connected. Raises NotConnected."""
@@ -94,15 +94,15 @@ class Transport:
                 raise NotConnected(why_no_tls(self.address, error)) from error
             raise NotConnected(
                 f"no broker answers at {self.address}: {_reason(error)}. Is it "
-                "running, and is this the address of its MSGPACK listener?"
+                "running, and is this the address of its listener?"
             ) from error
-        await self._log_in(reader)
+        await self._introduce(reader)
         self._receiving = asyncio.create_task(self._receive(reader))
 
-    async def _log_in(self, reader: asyncio.StreamReader) -> None:
-        """Log in, if the address asks for it. Raises NotConnected."""
-        login = login_of(self.address)
-        if login is None:
+    async def _introduce(self, reader: asyncio.StreamReader) -> None:
+        """Learn what the broker serves, where that is needed, and log in. Raises NotConnected."""
+        login, frames = login_of(self.address), self._frames
+        if login is None and not isinstance(frames, KafkaFrames):
             return
         from client.msgpack.async_login import LoginRefused, log_in_async
 
@@ -110,18 +110,22 @@ class Transport:
             self._write(api, body)
             (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
             if size > LOGIN_BYTES_MAX:
-                raise LoginRefused(f"announced an answer of {size} bytes to a login")
-            _, answer = msgpack.unpackb(await reader.readexactly(size))
-            if not isinstance(answer, dict) or "error_code" not in answer:
-                raise LoginRefused("does not answer a login")
+                raise LoginRefused(f"announced an answer of {size} bytes to {api}")
+            _, answer = self._frames.unpack(api, await reader.readexactly(size))
+            if "error_code" not in answer:
+                raise LoginRefused(f"does not answer {api}")
             return answer
 
         try:
             async with asyncio.timeout(self._timeout_s):
-                await log_in_async(login, ask)
-        except (LoginRefused, OSError, EOFError, ValueError, TypeError) as error:
+                if isinstance(frames, KafkaFrames):
+                    frames.learn(await ask("api_versions", {}))
+                if login is not None:
+                    await log_in_async(login, ask)
+        except (LoginRefused, DialectError, OSError, EOFError, ValueError, TypeError) as error:
             self._fail("the login failed")
-            reason = str(error) if isinstance(error, LoginRefused) else "hung up during the login"
+            is_told = isinstance(error, LoginRefused | DialectError)
+            reason = str(error) if is_told else "hung up during the login"
             raise NotConnected(f"{self.address} {reason}") from error
         except BaseException:
             self._fail("the login was given up")
@@ -162,7 +166,11 @@ class Transport:
         loop = asyncio.get_running_loop()
         await self.open()
         answer: asyncio.Future[dict[str, Any]] = loop.create_future()
-        correlation_id = self._write(api, body)
+        try:
+            correlation_id = self._write(api, body)
+        except DialectError as error:
+            _refuse(answer, RequestRefused(f"{self.address}: {error}"))
+            return answer
         wait_s = self._timeout_s + wait_ms / 1000
         too_late = loop.call_later(wait_s, self._fail, f"it took longer than {wait_s:g} s")
         self._asked.append(_Asked(correlation_id, api, answer, too_late))
@@ -183,7 +191,7 @@ class Transport:
     def _write(self, api: str, body: Mapping[str, Any]) -> int:
         assert self._writer is not None
         self._correlation_id = (self._correlation_id + 1) % (1 << 31)
-        frame = msgpack.packb([api, self._correlation_id, _CLIENT_ID, body])
+        frame = self._frames.pack(api, self._correlation_id, body)
         self._writer.write(_SIZE.pack(len(frame)))
         self._writer.write(frame)
         return self._correlation_id
@@ -219,15 +227,14 @@ class Transport:
             self._fail(str(error))
 
     def _take(self, packed: bytes) -> None:
+        api = self._asked[0].api if self._asked else "metadata"
         try:
-            correlation_id, body = msgpack.unpackb(packed)
-        except (ValueError, TypeError) as error:
-            raise TransportError(f"it does not speak msgpack: {error}") from error
+            correlation_id, body = self._frames.unpack(api, packed)
+        except DialectError as error:
+            raise TransportError(str(error)) from error
         if not self._asked or correlation_id != self._asked[0].correlation_id:
             wanted = self._asked[0].correlation_id if self._asked else "none"
             raise TransportError(f"it answered request {correlation_id!r} instead of {wanted}")
-        if not isinstance(body, dict):
-            raise TransportError(f"its answer is a {type(body).__name__}, expected a map")
         self._has_answered = True
         asked = self._asked.popleft()
         asked.too_late.cancel()

@@ -1,7 +1,6 @@
 """A group that imports its subcommands when they are called."""
 
 import shlex
-import socket
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.commands.lazy_group import LazyGroup
+from tests.support.broker_process import BrokerProcess
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def test_a_closed_output_fails_in_one_sentence(arguments, tmp_path):
     assert (done.returncode, done.stderr) == (1, "standard output: Bad file descriptor\n")
 
 
-def test_nothing_is_read_from_a_closed_input():
-    with socket.create_server(("127.0.0.1", 0)) as peer:  # accepts, and gets no request
-        done = run(f"produce t --bootstrap 127.0.0.1:{peer.getsockname()[1]}", "<&-")
+def test_nothing_is_read_from_a_closed_input(tmp_path):
+    with BrokerProcess(tmp_path / "data", {"barnabas.http.listener": ""}) as broker:
+        done = run(f"produce t --bootstrap {broker.address}", "<&-")
     assert done.returncode == 1
     assert "standard input: Bad file descriptor" in done.stderr
 
