@@ -32,6 +32,12 @@ def data(found: Any, *headers: tuple[str, str], status: int = 200) -> HttpAnswer
     return HttpAnswer(status, packed(found), JSON, headers)
 
 
+def data_of_parts(name: str, parts: list[bytes], others: dict[str, Any]) -> HttpAnswer:
+    """Return an answer with a list that was packed part by part, in several turns of the loop."""
+    return HttpAnswer(200, packed(others)[:-1] + b',"' + name.encode() + b'":['
+                      + b",".join(parts) + b"]}", JSON)  # fmt: skip
+
+
 def refused(
     error: ConsoleError, *headers: tuple[str, str], pause_seconds: float = 0.0
 ) -> HttpAnswer:

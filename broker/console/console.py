@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import ConsoleError, packed
 from broker.console.entry import Doorkeeper
 from broker.console.inquiry import Inquiry
 from broker.console.visitor import Visitor
-from broker.console.walks import Rates
+from broker.console.walks import Rates, Row, SharedRows, Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.routes import PageRules
 
@@ -36,10 +37,27 @@ class Console:
         self._turns = 0
         self.readers = asyncio.Semaphore(READERS_MAX)
         self.exports_now = 0
+        self._rows: dict[str, SharedRows[Any]] = {}  # of each list
+        # By partition: the topic's id, an offset, and when the batch arrived that has it.
+        self.arrivals: dict[tuple[str, int], tuple[Any, int, int]] = {}
         self.columns: dict[str, tuple[int, bytes]] = {}  # of the history, by range
         self.glance: dict[str, Any] | None = None  # of the newest sample
         self._beat: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.history.listen(self._sampled)
+
+    def changed(self) -> None:
+        """Show what a visitor has changed to the next one who looks."""
+        for rows in self._rows.values():
+            rows.forget()
+
+    async def rows(
+        self, name: str, make: Callable[[Console, Turns], Awaitable[list[Row]]]
+    ) -> list[Row]:
+        """Return the rows of a list, shared by all who ask at about the same time."""
+        found = self._rows.get(name)
+        if found is None:
+            found = self._rows[name] = SharedRows(self.services.clock, partial(make, self))
+        return await found.get()
 
     def next_turn(self) -> int:
         """Return a number that grows: whose turn it is among partitions."""

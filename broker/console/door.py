@@ -84,8 +84,12 @@ async def _entered(request: HttpRequest, endpoint: Endpoint, console: Console) -
         return refused(error, pause_seconds=PAUSE_SECONDS if tried else 0.0)
     if endpoint.writes and not visitor.may_write:
         raise ConsoleError(403, "READ_ONLY", "This console only shows: see barnabas.http.read.only")
-    answer = endpoint.answer(request, visitor, console)
-    return answer if isinstance(answer, HttpAnswer) else await answer
+    try:
+        answer = endpoint.answer(request, visitor, console)
+        return answer if isinstance(answer, HttpAnswer) else await answer
+    finally:
+        if endpoint.writes:
+            console.changed()
 
 
 def check_write(request: HttpRequest) -> None:

@@ -58,6 +58,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("export", "messages_api:export"),
     Endpoint("tail", "messages_api:tail"),
     Endpoint("messages/produce", "produce_api:produce", writes=True),
+    Endpoint("messages/import", "produce_api:import_records", writes=True),
     Endpoint("groups", "groups_api:groups"),
     Endpoint("group", "groups_api:group"),
     Endpoint("groups/reset", "groups_api:reset", writes=True),

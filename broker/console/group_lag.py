@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from broker.console.console import Console
 
 TIMED_MAX: Final = 32
+ARRIVALS_MAX: Final = 10_000
 DESCRIBE_VERSION: Final = 5
 CONSUMER_VERSION: Final = 1
 OFFSETS_VERSION: Final = 8
@@ -36,15 +37,17 @@ OFFSETS_VERSION: Final = 8
 
 async def lag_of(
     console: Console, offsets: Mapping[str, Mapping[int, Committed]], turns: Turns
-) -> int:
-    """Return the records between committed offsets and high watermarks."""
-    partitions, lag = console.services.partitions, 0
-    for topic, committed in offsets.items():
-        for number, one in committed.items():
+) -> dict[str, int]:
+    """Return the records between committed offsets and high watermarks, by topic."""
+    partitions, found = console.services.partitions, {}
+    for topic, committed in tuple(offsets.items()):
+        lag = 0
+        for number, one in dict(committed).items():
             await turns.turn()
             if partitions.has(topic, number):
                 lag += max(0, partitions.get(topic, number).log.high_watermark - one.offset)
-    return lag
+        found[topic] = lag
+    return found
 
 
 async def described(console: Console, visitor: Visitor, group_id: str) -> dict[str, Any]:
@@ -132,9 +135,11 @@ async def _offsets(console: Console, visitor: Visitor, group_id: str) -> list[di
     one = answer.groups[0]
     check(one.error_code)
     partitions, found = console.services.partitions, []
+    turns = Turns(console.services.clock)
     timed = 0
     for topic in one.topics:
         for part in topic.partitions:
+            await turns.turn()
             number, offset = part.partition_index, part.committed_offset
             end, lag, seconds = None, None, None
             if partitions.has(topic.name, number) and visitor.may(SEES_TOPIC, topic.name):
@@ -162,14 +167,22 @@ async def _seconds(
     console: Console, visitor: Visitor, topic: str, number: int, offset: int
 ) -> float | None:
     """Return how long ago the record at an offset arrived; None if that cannot be said."""
-    source = RecordSource(console, visitor, topic, Budget(console))
     log = console.services.partitions.get(topic, number).log
-    try:
-        data = await source.fetch(number, max(offset, log.start_offset), 1)
-    except ConsoleError:
-        return None
-    if data.error_code or not data.records or len(data.records) < HEADER_SIZE:
-        return None
-    base_timestamp = read_header(data.records).base_timestamp
+    wanted = max(offset, log.start_offset)
+    known = console.arrivals.get((topic, number))
+    if known is not None and known[:2] == (log.topic_id, wanted):
+        arrived_ms = known[2]
+    else:
+        source = RecordSource(console, visitor, topic, Budget(console))
+        try:
+            data = await source.fetch(number, wanted, 1)
+        except ConsoleError:
+            return None
+        if data.error_code or not data.records or len(data.records) < HEADER_SIZE:
+            return None
+        arrived_ms = read_header(data.records).base_timestamp
+        if len(console.arrivals) >= ARRIVALS_MAX:
+            console.arrivals.clear()
+        console.arrivals[topic, number] = (log.topic_id, wanted, arrived_ms)
     now_ms: int = console.services.clock.now_ms()
-    return round(max(0, now_ms - base_timestamp) / 1000, 1)
+    return round(max(0, now_ms - arrived_ms) / 1000, 1)

@@ -9,8 +9,9 @@ from broker.console.group_lag import described, lag_of
 from broker.console.inquiry import check
 from broker.console.message_choice import offsets_at
 from broker.console.parameters import bad, body_of, field, int64, page_of, text_of
-from broker.console.visitor import SEES_GROUP, Visitor
-from broker.console.walks import Turns
+from broker.console.visitor import SEES_GROUP, SEES_TOPIC, Visitor
+from broker.console.walks import Turns, page_of_rows
+from broker.exposition.lag_history import STEP_S
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from protocol.api_keys import ApiKey
 from protocol.messages.delete_groups import DeleteGroupsRequest
@@ -27,38 +28,55 @@ PAGE_MAX: Final = 500
 COMMIT_VERSION: Final = 9
 DELETE_VERSION: Final = 2
 EARLIEST, LATEST = -2, -1
+GroupRow = tuple[dict[str, Any], dict[str, int]]
 TARGETS: Final = ("earliest", "latest", "offset", "timestamp", "shift")
 
 
 async def groups(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET groups: those that the visitor may describe, those with the largest lag first."""
-    services = console.services
     wanted = text_of(request, "filter", "").lower()
-    turns = Turns(services.clock)
+    turns = Turns(console.services.clock)
+    sees_all = console.services.authorizer is None
     found: list[dict[str, Any]] = []
-    for registry in tuple(services.groups.registries()) if services.has_groups else ():
-        ids = dict.fromkeys((*registry.groups, *registry.offsets.group_ids()))
-        for group_id in ids:
-            await turns.turn()
-            if wanted not in group_id.lower() or not visitor.may(SEES_GROUP, group_id):
-                continue
-            group = registry.groups.get(group_id)
-            offsets = {topic: dict(found) for topic, found in
-                       tuple(registry.offsets.topics(group_id).items())}  # fmt: skip
-            lag = await lag_of(console, offsets, turns)
-            found.append(
-                {
-                    "group_id": group_id,
-                    "state": group.state_name if group is not None else "Empty",
-                    "kind": group.kind.name.lower() if group is not None else "offsets",
-                    "members": group.member_count if group is not None else 0,
-                    "topics": len(offsets),
-                    "lag": lag,
-                }
-            )
-    found.sort(key=lambda one: (-one["lag"], one["group_id"]))
+    for row, lags in await console.rows("groups", rows_of_groups):
+        await turns.turn()
+        group_id = row["group_id"]
+        if wanted not in group_id.lower() or not visitor.may(SEES_GROUP, group_id):
+            continue
+        if not sees_all:
+            seen = [lag for topic, lag in lags.items() if visitor.may(SEES_TOPIC, topic)]
+            found.append({**row, "topics": len(seen), "lag": sum(seen)})
+        else:
+            found.append(row)
     offset, limit = page_of(request, 100, PAGE_MAX)
-    return data({"total": len(found), "offset": offset, "groups": found[offset : offset + limit]})
+    page = await page_of_rows(found, _by_lag, offset, limit, turns)
+    return data({"total": len(found), "offset": offset, "groups": page})
+
+
+def _by_lag(row: dict[str, Any]) -> tuple[int, str]:
+    return -row["lag"], row["group_id"]
+
+
+async def rows_of_groups(console: Console, turns: Turns) -> list[GroupRow]:
+    """Return the row of each group, and its lag in each topic."""
+    services = console.services
+    found: list[GroupRow] = []
+    for registry in tuple(services.groups.registries()) if services.has_groups else ():
+        for group_id in dict.fromkeys((*registry.groups, *registry.offsets.group_ids())):
+            await turns.turn()
+            group = registry.groups.get(group_id)
+            offsets = registry.offsets.topics(group_id)
+            lags = await lag_of(console, offsets, turns)
+            row = {
+                "group_id": group_id,
+                "state": group.state_name if group is not None else "Empty",
+                "kind": group.kind.name.lower() if group is not None else "offsets",
+                "members": group.member_count if group is not None else 0,
+                "topics": len(lags),
+                "lag": sum(lags.values()),
+            }
+            found.append((row, lags))
+    return found
 
 
 async def group(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
@@ -67,6 +85,13 @@ async def group(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     offset, limit = page_of(request, 200, PAGE_MAX)
     found["offset_count"] = len(found["offsets"])
     found["topics"] = list(dict.fromkeys(one["topic"] for one in found["offsets"]))
+    lags = console.history.lags
+    sees_all = all(visitor.may(SEES_TOPIC, topic) for topic in found["topics"])
+    found["lag_history"] = {
+        "step_s": STEP_S,
+        "last_ms": lags.last_ms,
+        "lags": lags.of(found["group_id"]) if sees_all else [],
+    }
     found["offsets"] = found["offsets"][offset : offset + limit]
     return data(found)
 
@@ -79,6 +104,7 @@ async def reset(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     if known["members"]:
         raise ConsoleError(409, "NON_EMPTY_GROUP", "The group has members: stop them first")
     before = {one["partition"]: one for one in known["offsets"] if one["topic"] == topic}
+    visitor.must(SEES_TOPIC, topic)
     numbers = _numbers(console, body, topic)
     after = await _targets(console, visitor, body, topic, numbers, before)
     dry_run = field(body, "dry_run", bool, default=False)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.console.answers import data
+from broker.console.answers import data_of_parts, packed
 from broker.console.parameters import number_of
 from broker.console.visitor import SEES_CLUSTER, Visitor
+from broker.console.walks import Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
 
 if TYPE_CHECKING:
     from broker.console.console import Console
 
 
-def log(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+async def log(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """GET log?after=: the lines after that number, at most the last 1,000."""
     visitor.must(SEES_CLUSTER)
     after = number_of(request, "after", 0)
     lines = console.surroundings.log_tail.after(after)
-    return data({"lines": [line._asdict() for line in lines]})
+    turns, found = Turns(console.services.clock), []
+    for line in lines:
+        found.append(packed(line._asdict()))
+        await turns.turn()
+    return data_of_parts("lines", found, {"after": after})

@@ -6,7 +6,7 @@ import base64
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.console.answers import ConsoleError, data, packed
+from broker.console.answers import ConsoleError, data, data_of_parts, packed
 from broker.console.message_choice import (
     NEWEST,
     OLDEST,
@@ -63,18 +63,19 @@ async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> 
     cursor = page.cursor()
     shown = []
     for one in page.records:
-        shown.append(view(topic, one.partition, one.header, one.record))
+        shown.append(packed(view(topic, one.partition, one.header, one.record)))
         await source.budget.turn()
-    return data(
+    return data_of_parts(
+        "messages",
+        shown,
         {
             "topic": topic,
-            "messages": shown,
             "cursor": written_cursor(cursor),
             "is_complete": not cursor,
             "looked_at": source.looked_at,
             "stands": {str(number): at for number, (at, _) in cursor.items()},
             "problems": source.problems,
-        }
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""POST messages/produce: one record, acknowledged once it is durable."""
+"""POST messages/produce and messages/import: records, acknowledged once they are durable."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from broker.console.inquiry import check
 from broker.console.key_partition import partition_of
 from broker.console.parameters import bad, body_of, field, int64
 from broker.console.visitor import SEES_TOPIC, Visitor
+from broker.console.walks import Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from protocol.api_keys import ApiKey
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -25,39 +26,98 @@ TIMEOUT_MS: Final = 30_000
 ALL: Final = -1
 ANY: Final = -1  # a partition: by the key, else in turn
 HEADERS_MAX: Final = 100
+IMPORTED_MAX: Final = 500
 
 
 async def produce(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """POST messages/produce."""
     body = body_of(request)
+    topic, count = _topic_of(body, visitor, console)
+    partition, record = _record(body, count, console)
+    (made,) = await _append(console, visitor, topic, {partition: [record]})
+    return data({"topic": topic, "partition": partition, "offset": made.base_offset})
+
+
+async def import_records(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
+    """POST messages/import: up to `IMPORTED_MAX` records, each as a line of an export.
+
+    Those of a partition are one batch: appended as a whole, or not at all.
+    """
+    body = body_of(request)
+    topic, count = _topic_of(body, visitor, console)
+    given = field(body, "records", list)
+    if not 1 <= len(given) <= IMPORTED_MAX:
+        raise bad(f"{len(given)} records, expected 1 to {IMPORTED_MAX}")
+    turns = Turns(console.services.clock)
+    batches: dict[int, list[Record]] = {}
+    for place, line in enumerate(given):
+        await turns.turn()
+        if not isinstance(line, dict):
+            raise bad(f"records[{place}] is no object")
+        try:
+            partition, record = _record(_as_produced(line), count, console)
+        except ConsoleError as error:
+            raise bad(f"records[{place}]: {error}") from None
+        found = batches.setdefault(partition, [])
+        found.append(record._replace(offset=len(found)))
+    await _append(console, visitor, topic, batches)
+    return data({"topic": topic, "produced": len(given)})
+
+
+def _as_produced(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a line of an export as the body of a produce: its headers are objects."""
+    headers = line.get("headers")
+    if not isinstance(headers, list):
+        return line
+    pairs = [
+        [one.get("name"), one.get("value")] if isinstance(one, dict) else one for one in headers
+    ]
+    return {**line, "headers": pairs}
+
+
+def _topic_of(body: Mapping[str, Any], visitor: Visitor, console: Console) -> tuple[str, int]:
+    """Return the topic that is meant, and how many partitions it has."""
     topic = field(body, "topic", str)
     info = console.services.controller.image.topics.get(topic)
     if info is None or not visitor.may(SEES_TOPIC, topic):
         raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", f"There is no topic {topic[:250]}")
+    return topic, len(info.partitions)
+
+
+def _record(body: Mapping[str, Any], count: int, console: Console) -> tuple[int, Record]:
+    """Return the record that is meant, and its partition."""
     key, value = _content(body, "key"), _content(body, "value")
     partition = int64(body, "partition", ANY)
-    count = len(info.partitions)
     if partition == ANY:
         partition = console.next_turn() % count if key is None else partition_of(key, count)
     if not 0 <= partition < count:
         raise bad(f"partition is {partition}, expected 0 to {count - 1}")
-    now_ms = console.services.clock.now_ms()
-    timestamp = int64(body, "timestamp", now_ms)
-    batch = build([Record(0, timestamp, key, value, _headers(body))])
+    timestamp = int64(body, "timestamp", console.services.clock.now_ms())
+    return partition, Record(0, timestamp, key, value, _headers(body))
+
+
+async def _append(
+    console: Console, visitor: Visitor, topic: str, batches: Mapping[int, list[Record]]
+) -> list[Any]:
+    """Append a batch to each partition; return the partitions' answers."""
     asked = ProduceRequest(
         acks=ALL,
         timeout_ms=TIMEOUT_MS,
         topic_data=[
             TopicProduceData(
                 name=topic,
-                partition_data=[PartitionProduceData(index=partition, records=memoryview(batch))],
+                partition_data=[
+                    PartitionProduceData(index=partition, records=memoryview(build(records)))
+                    for partition, records in batches.items()
+                ],
             )
         ],
     )
     answer = await console.inquiry.ask(visitor, ApiKey.PRODUCE, PRODUCE_VERSION, asked)
-    made = answer.responses[0].partition_responses[0]
-    check(made.error_code, made.error_message, f"{topic}-{partition}")
-    return data({"topic": topic, "partition": partition, "offset": made.base_offset})
+    made: list[Any] = answer.responses[0].partition_responses
+    for one in made:
+        check(one.error_code, one.error_message, f"{topic}-{one.index}")
+    return made
 
 
 def _content(body: Mapping[str, Any], name: str) -> bytes | None:

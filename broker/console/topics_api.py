@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import ConsoleError, data
 from broker.console.inquiry import check
 from broker.console.message_choice import topic_of
 from broker.console.parameters import bad, body_of, field, is_set, page_of, text_of
-from broker.console.visitor import SEES_TOPIC, Visitor
-from broker.console.walks import Turns
+from broker.console.visitor import SEES_TOPIC, SEES_TOPIC_CONFIGS, Visitor
+from broker.console.walks import Turns, page_of_rows
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.metadata.image import TopicInfo
 from protocol.api_keys import ApiKey
@@ -42,21 +43,38 @@ async def topics(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     turns = Turns(console.services.clock)
     found: list[dict[str, Any]] = []
     hidden = 0
-    for name, topic in tuple(console.services.controller.image.topics.items()):
+    for row in await console.rows("topics", rows_of_topics):
         await turns.turn()
+        name = row["name"]
         if wanted not in name.lower() or not visitor.may(SEES_TOPIC, name):
             continue
         if name.startswith(INTERNAL) and not shows_internal:
             hidden += 1
             continue
-        found.append(await _summed(console, topic, turns))
-    if sort == "name":
-        found.sort(key=lambda one: str(one["name"]))
-    else:
-        found.sort(key=lambda one: (-(one[sort] or 0), one["name"]))
+        found.append(row)
     offset, limit = page_of(request, 100, PAGE_MAX)
-    page = found[offset : offset + limit]
+    page = await page_of_rows(found, _order(sort), offset, limit, turns)
+    page = [_seen(one, visitor) for one in page]
     return data({"total": len(found), "hidden": hidden, "offset": offset, "topics": page})
+
+
+def _order(sort: str) -> Callable[[dict[str, Any]], Any]:
+    if sort == "name":
+        return lambda one: one["name"]
+    return lambda one: (-(one[sort] or 0), one["name"])
+
+
+def _seen(row: dict[str, Any], visitor: Visitor) -> dict[str, Any]:
+    """Return a row without configs, if the visitor may not describe them."""
+    if visitor.may(SEES_TOPIC_CONFIGS, row["name"]):
+        return row
+    return {**row, "cleanup": "", "retention_ms": None, "retention_bytes": None}
+
+
+async def rows_of_topics(console: Console, turns: Turns) -> list[dict[str, Any]]:
+    """Return the row of each topic."""
+    topics = tuple(console.services.controller.image.topics.values())
+    return [await _summed(console, topic, turns) for topic in topics]
 
 
 async def _summed(console: Console, topic: TopicInfo, turns: Turns) -> dict[str, Any]:
@@ -95,7 +113,7 @@ async def topic(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     info = services.controller.image.topics[name]
     offset, limit = page_of(request, 100, PAGE_MAX)
     turns = Turns(services.clock)
-    found = await _summed(console, info, turns)
+    found = {**_seen(await _summed(console, info, turns), visitor)}
     found["topic_id"] = info.topic_id.hex()
     found["offset"] = offset
     found["list"] = [

@@ -18,6 +18,7 @@ from broker.services import Services
 SEES_CLUSTER = Need(CLUSTER, AclOperation.DESCRIBE)
 SEES_CONFIGS = Need(CLUSTER, AclOperation.DESCRIBE_CONFIGS)
 SEES_TOPIC = Need(TOPIC, AclOperation.DESCRIBE)
+SEES_TOPIC_CONFIGS = Need(TOPIC, AclOperation.DESCRIBE_CONFIGS)
 SEES_GROUP = Need(GROUP, AclOperation.DESCRIBE)
 
 

@@ -1,9 +1,16 @@
-"""Long walks of endpoints over topics and groups, in slices; and how fast topics grow."""
+"""Long walks of endpoints over topics and groups, in slices, shared by those who ask; and rates.
+
+All visitors look at the same topics and groups, and their pages ask every few seconds. So the rows
+of a list are made once for all who ask within `KEPT_NS` or, if they took long to make, within
+`KEPT_TIMES` that time. What a visitor may not see is left out for each.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import heapq
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
 
 from broker.runtime.clock import MS_NS, SECOND_NS, Clock
 
@@ -12,6 +19,11 @@ EACH: Final = 16  # steps between two looks at the clock
 FRESH_NS: Final = 2 * SECOND_NS
 OLD_NS: Final = 30 * SECOND_NS
 TOPICS_MAX: Final = 10_000
+KEPT_NS: Final = 2 * SECOND_NS
+KEPT_TIMES: Final = 100
+SORTED: Final = 500  # rows at a time, less than half a millisecond
+
+Row = TypeVar("Row")
 
 
 class Turns:
@@ -25,9 +37,58 @@ class Turns:
     async def turn(self) -> None:
         """Count one step, of at most some 10 µs."""
         self._count += 1
-        if not self._count % EACH and self._now_ns() >= self._ends_ns:
+        if not self._count % EACH:
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the clock: after a step of some 100 µs."""
+        if self._now_ns() >= self._ends_ns:
             await asyncio.sleep(0)
             self._ends_ns = self._now_ns() + SLICE_NS
+
+
+class SharedRows(Generic[Row]):
+    """The rows of a list; `make` walks, and nobody may change what it returns."""
+
+    def __init__(self, clock: Clock, make: Callable[[Turns], Awaitable[list[Row]]]) -> None:
+        self._clock = clock
+        self._make = make
+        self._turn = asyncio.Lock()
+        self._rows: list[Row] = []
+        self._kept_until_ns = 0
+
+    async def get(self) -> list[Row]:
+        """Return the rows, of a walk that has just been or is made now."""
+        async with self._turn:
+            begun_ns = self._clock.monotonic_ns()
+            if begun_ns >= self._kept_until_ns:
+                self._rows = await self._make(Turns(self._clock))
+                ended_ns = self._clock.monotonic_ns()
+                self._kept_until_ns = ended_ns + max(KEPT_NS, KEPT_TIMES * (ended_ns - begun_ns))
+            return self._rows
+
+    def forget(self) -> None:
+        """Walk for the next one who asks: something has been changed here."""
+        self._kept_until_ns = 0
+
+
+async def page_of_rows(
+    rows: list[Row], key: Callable[[Row], Any], offset: int, limit: int, turns: Turns
+) -> list[Row]:
+    """Return a page of the rows in the order of `key`, sorted in steps."""
+    parts: list[list[Row]] = []
+    for begin in range(0, len(rows), SORTED):
+        parts.append(sorted(rows[begin : begin + SORTED], key=key))
+        await turns.look()
+    found: list[Row] = []
+    merged: Iterable[Row] = heapq.merge(*parts, key=key)
+    for place, row in enumerate(merged):
+        if place >= offset + limit:
+            break
+        if place >= offset:
+            found.append(row)
+        await turns.turn()
+    return found
 
 
 class Rates:

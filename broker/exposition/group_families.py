@@ -62,7 +62,8 @@ GROUPS: tuple[Family, ...] = (
     Family(
         f"{SESSIONS}incrementalfetchsessionevictions_total", Kind.COUNTER,
         "Fetch sessions that went to make room for others.",
-        one(lambda view: view.metrics.fetch_session_evictions),
+        one(lambda view: view.metrics.fetch_session_evictions), (),
+        (f"{SESSIONS}incrementalfetchsessionevictionspersec",),
     ),
     Family(
         "kafka_server_delayedoperationpurgatory_purgatorysize", Kind.GAUGE,
@@ -80,6 +81,15 @@ GROUPS: tuple[Family, ...] = (
     Family(
         "kafka_consumergroup_lag", Kind.GAUGE,
         "Records between the committed offset and the high watermark.", _offsets(lag=True), PLACE,
+        ("kafka_consumergroup_uncommitted_offsets",),
+    ),
+    Family(
+        "kafka_consumer_lag_millis", Kind.GAUGE,
+        "About how long ago the first record arrived that is not committed; by marks each 10 s.",
+        lambda view: (
+            (found.tail, found.millis) for found in view.group_offsets if found.millis is not None
+        ),
+        PLACE,
     ),
     Family(
         "kafka_consumergroup_current_offset_sum", Kind.GAUGE, "The sum over a topic.",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
+from broker.exposition.lag_history import STEP_S, LagHistory
 from broker.exposition.resident import resident_bytes
 from broker.runtime import owners
 from broker.runtime.clock import SECOND_NS
@@ -82,6 +83,7 @@ class History:
         self.seconds = Ring(SECONDS_KEPT, 1)
         self.minutes = Ring(MINUTES_KEPT, 60)
         self.totals = [0] * 4  # records and bytes in, bytes out, bytes of all logs
+        self.lags = LagHistory(services)
         self.failed: list[str] = []  # partitions whose logs take no more appends
         self._listeners: list[Callable[[], None]] = []
         self._before: list[float] = []
@@ -112,6 +114,8 @@ class History:
         count = 0
         while True:
             await self._walk()
+            if not count % STEP_S:
+                await self.lags.sample()
             row = self._sample()
             if row is not None:
                 now_ms = self._clock.now_ms()

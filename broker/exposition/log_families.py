@@ -5,9 +5,9 @@ Several are 0, or 1, by nature: this node leads every partition, and there is no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from broker.exposition.family import Family, Kind, Samples, one
+from broker.exposition.family import Family, Kind, Sample, Samples, one
 from broker.exposition.label_text import labels
 from broker.exposition.scrape_view import ScrapeView
 from broker.exposition.traffic_families import ONE_NODE, QUANTILES, SHOWN
@@ -81,6 +81,11 @@ def _offline(view: ScrapeView) -> int:
     return view.metrics.partitions_offline_now
 
 
+def _broker(view: ScrapeView) -> Iterator[Sample]:
+    listener, port = view.assembly.bound[0]
+    yield labels(id=view.services.node_id, address=f"{listener.host}:{port}"), 1
+
+
 LOGS: tuple[Family, ...] = (
     _place("kafka_log_log_size", "Bytes of all segments.", lambda p: p.log.size_bytes),
     _place("kafka_log_log_logstartoffset", "The first offset.", lambda p: p.log.start_offset),
@@ -151,6 +156,10 @@ LOGS: tuple[Family, ...] = (
         lambda view: view.services.controller.metadata_log.end_offset,
     ),
     _gauge("kafka_brokers", "Nodes.", lambda _: 1),
+    Family(
+        "kafka_broker_info", Kind.GAUGE, "1 for each node, with its first address.", _broker,
+        ("id", "address"),
+    ),
     Family(
         "kafka_topic_partitions", Kind.GAUGE, "Partitions of a topic.",
         lambda view: ((labels(topic=name), n) for name, n in view.topic_partitions.items()),

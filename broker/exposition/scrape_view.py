@@ -13,6 +13,7 @@ from typing import Final
 from broker.assembly import Assembly
 from broker.exposition.client_walk import ClientWalk
 from broker.exposition.label_text import Pieces, cut, escaped, labels
+from broker.exposition.lag_history import LagHistory
 from broker.exposition.pulse import Pulse
 from broker.groups.committed import Committed
 from broker.groups.group import Group
@@ -30,12 +31,13 @@ RECORDS, BYTES_IN, BYTES_OUT, PRODUCES, FETCHES = range(5)
 class CommittedPlace:
     """One committed offset: its labels, its value, and the lag behind the high watermark."""
 
-    __slots__ = ("lag", "offset", "tail")
+    __slots__ = ("lag", "millis", "offset", "tail")
 
-    def __init__(self, tail: str, offset: int, lag: int) -> None:
+    def __init__(self, tail: str, offset: int, lag: int, millis: int | None) -> None:
         self.tail = tail
         self.offset = offset
         self.lag = lag
+        self.millis = millis
 
 
 class ScrapeView:
@@ -47,6 +49,7 @@ class ScrapeView:
         processors: Sequence[Processor],
         pulse: Pulse,
         *,
+        lags: LagHistory | None = None,
         is_stopping: bool = False,
     ) -> None:
         self.assembly = assembly
@@ -56,6 +59,7 @@ class ScrapeView:
         self.processors = processors
         self.pulse = pulse
         self.is_stopping = is_stopping
+        self._lags = lags
         self.partitions: list[tuple[str, Partition]] = []  # with their labels
         self.topics: dict[str, list[int]] = {}  # totals by topic
         self.topic_partitions: dict[str, int] = {}
@@ -120,17 +124,19 @@ class ScrapeView:
                     yield from self._walk_offsets(group_id, topic, dict(offsets))
 
     def _walk_offsets(self, group_id: str, topic: str, offsets: Mapping[int, Committed]) -> Pieces:
-        partitions = self.services.partitions
+        partitions, now_ms = self.services.partitions, self.services.clock.now_ms()
         sums = self.group_sums.setdefault((group_id, topic), [0, 0])
         for count, (number, committed) in enumerate(offsets.items()):
             if count % STEP == STEP - 1:
                 yield ""
             offset = committed.offset
-            lag = 0
+            lag, millis = 0, None
             if partitions.has(topic, number):
                 lag = max(0, partitions.get(topic, number).log.high_watermark - offset)
+                if self._lags is not None:
+                    millis = self._lags.behind_ms(topic, number, offset, now_ms)
             tail = labels(consumergroup=group_id, topic=topic, partition=number)
-            self.group_offsets.append(CommittedPlace(tail, offset, lag))
+            self.group_offsets.append(CommittedPlace(tail, offset, lag, millis))
             sums[0] += offset
             sums[1] += lag
 

@@ -15,6 +15,7 @@ def answer(request: HttpRequest, surroundings: Surroundings) -> HttpAnswer:
         surroundings.assembly,
         surroundings.processors,
         surroundings.pulse,
+        lags=surroundings.history.lags,
         is_stopping=surroundings.is_stopping,
     )
     wanted = frozenset(request.query.get("name[]", ()))

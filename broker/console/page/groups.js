@@ -24,15 +24,13 @@ function Group({ id }) {
   const [offset, setOffset] = useState(0);
   const { data, error, load } = useLoad("group", { id, offset, limit: 200 }, 3);
   const [dialog, setDialog] = useState("");
-  const [lags, setLags] = useState([]);
-  useEffect(() => { if (data) setLags((before) => [...before, data.lag].slice(-60)); }, [data]);
   const topics = data ? data.topics : [];
   const assigned = (assignment) => assignment === null ? "not a consumer's" : Object.entries(assignment).map(([topic, list]) => `${topic}: ${list.join(", ")}`).join("; ") || "nothing";
   const actions = mayWrite() && data && html`<button onClick=${() => setDialog("reset")} disabled=${!topics.length}>Reset offsets …</button><button class="quiet" onClick=${() => setDialog("delete")}>Delete …</button>`;
   return html`<${Page} title=${id} back=${{ href: "#/groups", text: "← Groups" }} actions=${actions}
     lead=${data && html`<span class=${`tag ${data.state === "Stable" ? "good" : ""}`}>${data.state}</span> ${data.kind} group · ${data.members.length} ${data.members.length === 1 ? "member" : "members"} · lag ${count(data.lag)}`}>
     <${Problem} error=${error} load=${load} />${!data && !error && html`<${Loading} />`}
-    ${data && html`${lags.length > 2 && html`<${Spark} values=${lags} />`}
+    ${data && html`${data.lag_history.lags.length > 1 && html`<${Spark} history=${data.lag_history} />`}
       <h2>Offsets</h2><${Table} caption="Offsets" columns=${[["Topic"], ["Partition", "number"], ["Committed", "number"], ["End", "number wide"], ["Lag", "number"], ["Behind", "number wide"]]}
         rows=${data.offsets.map((one) => [html`<a href=${to("topics", one.topic)}>${one.topic}</a>`, one.partition, count(one.offset), count(one.end), count(one.lag), one.lag_seconds === null ? "–" : one.lag ? span(one.lag_seconds) : "0 s"])}
         empty=${html`<${Empty} title="No committed offsets">The group has not committed anything yet.<//>`} />
@@ -44,10 +42,11 @@ function Group({ id }) {
     ${dialog === "delete" && html`<${Delete} id=${id} close=${() => setDialog("")} />`}<//>`;
 }
 
-function Spark({ values }) {
+function Spark({ history }) {
+  const values = history.lags;
   const most = Math.max(1, ...values), step = 300 / (values.length - 1);
   const line = values.map((one, at) => `${(at * step).toFixed(1)},${(38 - 36 * one / most).toFixed(1)}`).join(" ");
-  return html`<figure class="spark"><figcaption>Lag since this page was opened: now ${count(values[values.length - 1])}, at most ${count(most)}</figcaption>
+  return html`<figure class="spark"><figcaption>Lag in the last ${span(history.step_s * (values.length - 1))}: now ${count(values[values.length - 1])}, at most ${count(Math.max(...values))}</figcaption>
     <svg viewBox="0 0 300 40" preserveAspectRatio="none" aria-hidden="true"><polyline points=${line} fill="none" stroke="currentColor" stroke-width="1.5" vector-effect="non-scaling-stroke" /></svg></figure>`;
 }
 

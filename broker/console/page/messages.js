@@ -3,7 +3,7 @@ import { html, useState, useEffect, useRef, get, query, listen, mayWrite, say, c
 const LIVE_MAX = 200;
 
 export function Messages({ topic, partitions }) {
-  const [asked, setAsked] = useState({ partition: "all", order: "newest", from: "", offset: "", time: "", key: "", text: "", control: false, committed: false });
+  const [asked, setAsked] = useState({ partition: "all", order: "newest", from: "", offset: "", time: "", key: "", text: "", control: false, committed: false, perkey: false });
   const [page, setPage] = useState({ messages: [], cursor: "", problems: [], looked_at: 0, done: false });
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
@@ -26,7 +26,8 @@ export function Messages({ topic, partitions }) {
       do {
         const next = await get("messages", { ...fields(form), cursor: found.cursor });
         if (mine !== run.current) return;
-        found = { messages: [...found.messages, ...next.messages], cursor: next.cursor, done: next.is_complete, problems: [...found.problems, ...next.problems].slice(0, 50), looked_at: found.looked_at + next.looked_at };
+        const fresh = form.perkey && form.order === "newest" ? newest(found.messages, next.messages) : next.messages;
+        found = { messages: [...found.messages, ...fresh], cursor: next.cursor, done: next.is_complete, problems: [...found.problems, ...next.problems].slice(0, 50), looked_at: found.looked_at + next.looked_at };
         setPage(found);
       } while (!found.done && found.messages.length === aim);
     } catch (failed) { if (mine === run.current) setError(failed); }
@@ -56,6 +57,7 @@ export function Messages({ topic, partitions }) {
       <${Field} label="Contains" kind="grow"><input type="search" value=${asked.text} onInput=${set("text")} /><//>
       <${Field} label="Markers" kind="check"><input type="checkbox" checked=${asked.control} onChange=${set("control")} /><//>
       <${Field} label="Committed only" kind="check"><input type="checkbox" checked=${asked.committed} onChange=${set("committed")} /><//>
+      ${asked.order === "newest" && html`<${Field} label="Newest of each key" kind="check"><input type="checkbox" checked=${asked.perkey} onChange=${set("perkey")} /><//>`}
       <div class="buttons"><button class="main">Search</button><button type="button" aria-pressed=${live} onClick=${() => setLive(!live)}>${live ? "Stop following" : "Follow live"}</button>
         <a class="button quiet" download href=${`/api/v1/export${query({ topic, partition: asked.partition, key: asked.key, text: asked.text })}`}>Export</a></div></form>
     <${Problem} error=${error} load=${() => search(asked)} />
@@ -65,6 +67,13 @@ export function Messages({ topic, partitions }) {
     ${!busy && !live && !error && page.done && !page.messages.length && html`<${Empty} title=${filtered ? "No record matches" : "No records here"}>${filtered ? `${count(page.looked_at)} records were looked at, all there are.` : html`Produce one${mayWrite() ? html` <a href=${to("topics", topic, "produce")}>here</a>` : ""}, or choose another place to begin.`}<//>`}
     <div class="more">${busy ? html`<p class="progress" role="status">Looking … ${count(page.looked_at)} records so far</p><button class="quiet" onClick=${stop}>Stop</button>`
       : !page.done && (page.messages.length > 0 || page.looked_at > 0) && html`<button onClick=${() => search(asked, page)}>${filtered ? "Search on" : "Show more"}</button>${filtered && html`<p class="progress">${count(page.looked_at)} records were looked at</p>`}`}</div></section>`;
+}
+
+// Those of a page whose key was not shown before: read from the newest on, what is left is the newest.
+const keyOf = (one) => `${one.partition} ${one.key === null ? "" : `${one.key.size} ${one.key.text || one.key.base64}`}`;
+function newest(shown, next) {
+  const seen = new Set(shown.filter((one) => one.key !== null).map(keyOf));
+  return next.filter((one) => one.key === null || !seen.has(keyOf(one)) && seen.add(keyOf(one)));
 }
 
 function preview(part) {

@@ -1,4 +1,4 @@
-import { html, useState, useAction, post, say, count, to, Problem, Field } from "/assets/kit.js";
+import { html, useState, useRef, useAction, post, say, count, bytes, to, Problem, Field } from "/assets/kit.js";
 
 function begun() {
   const found = sessionStorage.getItem("again");
@@ -30,5 +30,44 @@ export function Produce({ topic, partitions }) {
     <${Field} label="Headers" hint="One a line, name: value"><textarea class="mono" rows="2" value=${headers} onInput=${(event) => setHeaders(event.target.value)}></textarea><//>
     <${Problem} error=${error} />
     ${made && html`<p class="fine" role="status">Durable in partition ${made.partition} at offset ${count(made.offset)}. <a href=${to("topics", topic, "messages")}>Show it</a></p>`}
-    <div class="buttons"><button class="main" disabled=${busy}>${busy ? "Producing …" : "Produce"}</button></div></form>`;
+    <div class="buttons"><button class="main" disabled=${busy}>${busy ? "Producing …" : "Produce"}</button></div></form>
+    <${Import} topic=${topic} />`;
+}
+
+const EACH = 500, EACH_CHARACTERS = 200000, FILE_MAX = 64 * 1024 * 1024;
+
+// A file of an export, line by line: JSON with key and value, or key_base64 and value_base64.
+function Import({ topic }) {
+  const [done, setDone] = useState(null);
+  const stopped = useRef(false);
+  const { act, busy, error } = useAction(async (file) => {
+    stopped.current = false;
+    setDone(null);
+    if (file.size > FILE_MAX) throw new Error(`The file has ${bytes(file.size)}, at most ${bytes(FILE_MAX)} are imported here: use barnabas produce`);
+    const lines = (await file.text()).split("\n");
+    let records = [], size = 0, sent = 0;
+    const send = async () => {
+      if (records.length) await post("messages/import", { topic, records });
+      sent += records.length;
+      records = []; size = 0;
+      setDone(sent);
+    };
+    for (let at = 0; at < lines.length && !stopped.current; at += 1) {
+      if (!lines[at].trim()) continue;
+      let record;
+      try { record = JSON.parse(lines[at]); } catch { throw new Error(`Line ${at + 1} is no JSON; ${sent} records before it are produced`); }
+      if (size + lines[at].length > EACH_CHARACTERS) await send();
+      const { key, value, key_base64, value_base64, headers } = record;
+      records.push({ key, value, key_base64, value_base64, headers: headers || [] });
+      size += lines[at].length;
+      if (records.length === EACH) await send();
+    }
+    if (!stopped.current) await send();
+    say(`Imported ${count(sent)} records`);
+  });
+  return html`<section class="sheet"><h2>Import</h2>
+    <${Field} label="A file with a record a line, as Export writes it" hint="Partitions go by the key, and times are now"><input type="file" accept=".ndjson,.jsonl,.json,.txt" disabled=${busy} onChange=${(event) => { if (event.target.files.length) act(event.target.files[0]); event.target.value = ""; }} /><//>
+    <${Problem} error=${error} />
+    ${done !== null && html`<p class="fine" role="status">${count(done)} records are durable.</p>`}
+    ${busy && html`<div class="buttons"><button type="button" class="quiet" onClick=${() => { stopped.current = true; }}>Stop</button></div>`}</section>`;
 }

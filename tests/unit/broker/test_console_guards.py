@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from broker.console import record_pages
+from broker.console import record_pages, topics_api, walks
 from broker.console.entry import Doorkeeper, Entry
 from broker.http.attempts import OF_A_HOST_MAX
 from broker.http.routes import PageRules
 from broker.lifecycle.shutdown import EXIT_CLEAN
+from broker.runtime.clock import ManualClock
+from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionType, ResourceType
+from broker.security.acl.acl_entry import AclEntry
+from protocol import records as records_module
 from protocol.compression import ZSTD
 from protocol.records import Record, build
 from tests.support.console_client import ConsoleBroker, EventReader
+from tests.support.console_groups import commit
 from tests.support.http_client import HttpClient, get
 from tests.unit.broker.test_console_actions import AUTHORIZER, USERS
 from tests.unit.broker.test_console_records import append, records
@@ -90,7 +95,7 @@ async def test_a_record_far_into_a_batch_is_reached_in_steps(
     running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = []
-    skipped = record_pages.skipped
+    skipped = records_module.skipped
 
     def counted(*given: Any) -> Any:
         steps.append(given[-1])
@@ -249,3 +254,115 @@ async def test_a_msgpack_value_is_unpacked_only_if_it_is_small(running: ConsoleB
         offset = running.services.partitions.get("one", 0).log.end_offset - 1
         found = await running.get(f"message?topic=one&offset={offset}")
         assert found["value"]["kind"] == kind
+
+
+# -- lists -------------------------------------------------------------------------------------
+
+
+async def test_a_list_is_walked_over_once_for_all_and_again_after_a_change(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks = []
+    summed = topics_api._summed
+
+    async def counted(console: Any, topic: Any, turns: Any) -> Any:
+        walks.append(topic.name)
+        return await summed(console, topic, turns)
+
+    monkeypatch.setattr(topics_api, "_summed", counted)
+    await running.post("topics/create", {"name": "two", "partitions": 1})
+    found = await asyncio.gather(*(running.get("topics") for _ in range(5)))
+    assert [one["total"] for one in found] == [2] * 5
+    assert sorted(walks) == ["one", "two"]
+    await running.post("topics/delete", {"name": "two", "confirm": "two"})
+    assert (await running.get("topics"))["total"] == 1
+
+
+async def test_pages_of_many_rows_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walks, "SORTED", 7)
+    rows = [(n * 7_919) % 1_009 for n in range(1_009)]
+    turns = walks.Turns(ManualClock())
+    for offset in (0, 5, 1_000, 2_000):
+        page = await walks.page_of_rows(rows, lambda row: -row, offset, 10, turns)
+        assert page == sorted(rows, reverse=True)[offset : offset + 10]
+
+
+def allowed(resource: ResourceType, name: str, operation: AclOperation) -> AclEntry:
+    return AclEntry(
+        resource, name, PatternType.LITERAL, "User:alice", "*", operation, PermissionType.ALLOW
+    )
+
+
+async def test_a_list_tells_nothing_of_topics_that_may_not_be_seen(tmp_path: Path) -> None:
+    running = await ConsoleBroker.start(
+        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin;User:ANONYMOUS"
+    )
+    await running.post("login", {"user": "admin", "password": "secret"})
+    for name in ("seen", "secret"):
+        await running.post("topics/create", {"name": name, "partitions": 1})
+        append(running, name, build(records(9)))
+        await commit(running, "readers", name, {0: 4})
+    assert (await running.get("groups"))["groups"][0]["lag"] == 10
+    assert (await running.get("group?id=readers"))["lag_history"]["step_s"] == 10
+    authorizer = running.services.authorizer
+    assert authorizer is not None
+    authorizer.add(allowed(ResourceType.GROUP, "readers", AclOperation.DESCRIBE))
+    authorizer.add(allowed(ResourceType.TOPIC, "seen", AclOperation.DESCRIBE))
+    await running.post("logout", {})
+    await running.post("login", {"user": "alice", "password": "wonder"})
+    (row,) = (await running.get("groups"))["groups"]
+    assert (row["lag"], row["topics"]) == (5, 1)
+    found = await running.get("group?id=readers")
+    assert "secret" not in json.dumps(found)
+    assert found["lag"] == 5
+    (topic,) = (await running.get("topics"))["topics"]
+    assert (topic["name"], topic["retention_ms"]) == ("seen", None)
+    authorizer.add(allowed(ResourceType.TOPIC, "seen", AclOperation.DESCRIBE_CONFIGS))
+    assert (await running.get("topic?topic=seen"))["retention_ms"] == 604_800_000
+    for name in ("secret", "not-there"):
+        body = {"group": "readers", "topic": name, "to": "earliest", "dry_run": True}
+        await running.post("groups/reset", body, 403)
+    assert await running.stop() == EXIT_CLEAN
+
+
+# -- import ------------------------------------------------------------------------------------
+
+
+async def test_what_was_exported_is_imported(running: ConsoleBroker) -> None:
+    await running.post("topics/create", {"name": "two", "partitions": 3})
+    kept = [
+        Record(0, 7, b"k%d" % n, None if n % 3 else b"\xff%d" % n, (("h", b"x"), ("n", None)))
+        for n in range(40)
+    ]
+    append(running, "one", build(kept))
+    lines = (await running.ask("/api/v1/export?topic=one")).body.splitlines()
+    given = [
+        {name: value for name, value in json.loads(line).items() if name != "partition"}
+        for line in lines
+    ]
+    made = await running.post("messages/import", {"topic": "two", "records": given})
+    assert made == {"topic": "two", "produced": 40}
+    found = [
+        json.loads(line)
+        for line in (await running.ask("/api/v1/export?topic=two")).body.splitlines()
+    ]
+    assert {one["partition"] for one in found} == {0, 1, 2}
+    strip = ("partition", "offset")
+    told = [{k: v for k, v in one.items() if k not in strip} for one in (*given, *found)]
+    assert sorted(map(str, told[:40])) == sorted(map(str, told[40:]))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "0 records"), ([{}] * 501, "501 records"), ([1], "records[0] is no object"),
+        ([{}, {"value": 5}], "records[1]: value"), ([{"partition": 9}], "records[0]: partition"),
+        ([{"headers": [{"name": 5}]}], "records[0]: headers"), ("x", "expected a list"),
+    ],
+)  # fmt: skip
+async def test_an_import_that_is_wrong_appends_nothing(
+    running: ConsoleBroker, given: Any, said: str
+) -> None:
+    refused = await running.post("messages/import", {"topic": "one", "records": given}, 400)
+    assert said in refused["error"]["message"]
+    assert running.services.partitions.get("one", 0).log.end_offset == 0

@@ -1,0 +1,126 @@
+"""What producers notice of a broker that is looked at: the p99 of produce, alone and watched.
+
+    python -m benchmarks.watched
+
+A topic gets 1 GB. Then a client sends a batch of 1 KiB with acks=1 every few milliseconds to
+another one, in turns of `SECONDS`: alone, and with a page open, a scrape a second and searches
+through the 1 GB that never find anything, one after the other. The turns alternate, so other load
+on the machine meets both alike. acks=1 shows the loop's delay, which an fsync would hide.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks import load
+from benchmarks.console import ask, free_port, view, wait
+from benchmarks.frames import filled_batch, produce, record_batch
+
+GIGABYTE = 1_000_000_000
+SECONDS = 8.0
+TURNS = 4
+EACH_SECONDS = 0.003
+NOWHERE = "/api/v1/messages?topic=large&order=oldest&text=nothing-has-this&cursor="
+
+
+def main() -> None:
+    """Print the percentiles of both."""
+    with tempfile.TemporaryDirectory() as home:
+        http, kafka = free_port(), free_port()
+        process = subprocess.Popen(
+            [
+                sys.executable, "-m", "client.cli", "serve", "--data", f"{home}/data",
+                "--set", f"barnabas.http.listener=127.0.0.1:{http}",
+                "--set", f"listeners=PLAINTEXT://127.0.0.1:{kafka}",
+            ],
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait(http)
+            for name in ("large", "small"):
+                ask(http, "POST", "/api/v1/topics/create", {"name": name, "partitions": 1})
+            _fill(kafka)
+            _compare(http, kafka)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _fill(port: int) -> None:
+    batch, _ = filled_batch(1_000, 900_000, int(time.time() * 1000))
+    sock = load.connect(port)
+    for _ in range(GIGABYTE // len(batch)):
+        load.exchange(sock, produce("large", 0, batch, 1))
+    sock.close()
+
+
+def _compare(http: int, kafka: int) -> None:
+    found: dict[str, list[float]] = {"alone": [], "watched": []}
+    _produced(kafka, 2.0)
+    for _ in range(TURNS):
+        found["alone"] += _produced(kafka, SECONDS)
+        with _watchers(http) as searched:
+            found["watched"] += _produced(kafka, SECONDS)
+        print(f"searches have read {searched[0]:,} records")
+    for name, times in found.items():
+        times.sort()
+        shown = [f"p{p:g} {1e3 * times[int(p / 100 * len(times))]:.2f} ms" for p in (50, 99, 99.9)]
+        print(f"{name:8} {', '.join(shown)} of {len(times)}")
+
+
+def _produced(port: int, seconds: float) -> list[float]:
+    """Send one batch after the other, at times that no timer of the broker shares."""
+    sock = load.connect(port)
+    frame = produce("small", 0, record_batch([b"x" * 1_000], int(time.time() * 1000)), 1)
+    times, ends = [], time.monotonic() + seconds
+    while time.monotonic() < ends:
+        begun = time.perf_counter()
+        load.exchange(sock, frame)
+        times.append(time.perf_counter() - begun)
+        time.sleep(EACH_SECONDS * random.uniform(0.5, 1.5))
+    sock.close()
+    return times
+
+
+@contextmanager
+def _watchers(port: int) -> Iterator[list[int]]:
+    ends = time.monotonic() + SECONDS + 0.5
+    searched = [0]
+    threads = [
+        threading.Thread(target=view, args=(port, ends)),
+        threading.Thread(target=_scrape, args=(port, ends)),
+        threading.Thread(target=_search, args=(port, ends, searched)),
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    try:
+        yield searched
+    finally:
+        for thread in threads:
+            thread.join()
+
+
+def _scrape(port: int, ends: float) -> None:
+    while time.monotonic() < ends:
+        ask(port, "GET", "/metrics")
+        time.sleep(1)
+
+
+def _search(port: int, ends: float, searched: list[int]) -> None:
+    cursor = ""
+    while time.monotonic() < ends:
+        text = ask(port, "GET", NOWHERE + cursor).decode()
+        cursor = text.partition('"cursor":"')[2].partition('"')[0]
+        searched[0] += int(text.partition('"looked_at":')[2].partition(",")[0])
+
+
+if __name__ == "__main__":
+    main()
