@@ -11,6 +11,8 @@ stay below the marker (`storage.producers.open_transactions`).
 
 from __future__ import annotations
 
+import struct
+
 from protocol.control_records import Marker
 from storage.log_reader import LogReader
 from storage.producers.open_transactions import OpenTransaction, ReplayedMarker
@@ -82,15 +84,16 @@ class LogTransactions(LogReader):
         a reader skips a producer's records from the first offset to the next marker. Raises Cold,
         OSError.
         """
-        return self.segments.aborted(from_offset, upper_offset)
+        found = self.segments.aborted(from_offset, upper_offset)
+        return [*struct.iter_unpack(">qq", found)]
 
-    def aborted_in(self, piece: LogSlice, start_offset: int, limit: int) -> list[tuple[int, int]]:
+    def aborted_in(self, piece: LogSlice, start_offset: int, limit: int) -> bytes | bytearray:
         """As `aborted`, of the records of a slice that was read for `start_offset` below `limit`.
 
-        Raises Cold, OSError.
+        Two int64 each, as in the answer of a fetch. Raises Cold, OSError.
         """
         aborting = self.segments.aborting
         if not aborting or aborting[-1].aborts.last_marker < start_offset:
-            return []
+            return b""
         upper_offset = self.segments.offset_behind(piece, start_offset, limit)
         return self.segments.aborted(start_offset, min(limit, upper_offset))

@@ -7,26 +7,25 @@ its records. 100,000 would hold up the loop for some 15 ms. So many are named in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from broker.runtime.steps import Steps
 from protocol.messages.fetch import AbortedTransaction, FetchResponse, PartitionData
-from protocol.packed_pairs import PackedPairs
+from protocol.packed_pairs import PAIR_BYTES, PackedPairs
 from storage.log import Log
 from storage.segments.log_file import LogSlice
 
 NAMED_PER_STEP: Final = 1_000
 NAME_BYTES: Final = 17  # of one in an answer
 
-Pair = tuple[int, int]  # producer id and first offset
+Pairs = bytes | bytearray | memoryview  # of producer ids and first offsets
 
 
 class _Many(NamedTuple):
     """What the answer for one partition is still to name."""
 
     data: PartitionData
-    found: list[Pair]
+    found: bytes | bytearray
 
 
 class AbortedNames:
@@ -51,7 +50,7 @@ class AbortedNames:
         Raises Cold, OSError.
         """
         found = log.aborted_in(piece, offset, data.last_stable_offset)
-        if len(found) > NAMED_PER_STEP and self._takes_steps:
+        if len(found) > NAMED_PER_STEP * PAIR_BYTES and self._takes_steps:
             self._many.append(_Many(data, found))
         elif found:
             data.aborted_transactions = cast("list[AbortedTransaction]", _named(found))
@@ -62,16 +61,17 @@ class AbortedNames:
 
     def _name_many(self, response: FetchResponse) -> Steps:
         for data, found in self._many:
-            named = _named(())
+            named = _named(b"")
             data.aborted_transactions = cast("list[AbortedTransaction]", named)
-            for start in range(0, len(found), NAMED_PER_STEP):
-                some = found[start : start + NAMED_PER_STEP]
+            view, step = memoryview(found), NAMED_PER_STEP * PAIR_BYTES
+            for start in range(0, len(found), step):
+                some = view[start : start + step]
                 named.extend(some)
-                yield NAME_BYTES * len(some)
+                yield NAME_BYTES * (len(some) // PAIR_BYTES)
         return response
 
 
-def _named(found: Sequence[Pair]) -> PackedPairs[AbortedTransaction]:
+def _named(found: Pairs) -> PackedPairs[AbortedTransaction]:
     """Return what passes for a list, and is encoded faster."""
     return PackedPairs(_aborted, found)
 

@@ -14,6 +14,10 @@ New entries are packed in memory and written by a checkpoint, as those of the ot
 (`storage.segments.index_file`). The file has no checksum, and without an entry aborted records pass
 for committed ones. So each snapshot of the producers says how many entries there are, and their
 CRC-32C (`tally`); what differs is built anew (`storage.opening.abort_loading`).
+
+A look-up returns producer ids and first offsets as they are in the entries: 16 bytes each, one
+behind the other. The answer of a fetch has the same bytes, and may name thousands, so no numbers
+are made of them.
 """
 
 from __future__ import annotations
@@ -33,8 +37,8 @@ from storage.segments import cold
 from storage.segments.cold import Cold, Pulled
 
 _ENTRY: Final = struct.Struct(">hqqqq")
-_PAIR_OF_ENTRY: Final = struct.Struct(">2xqq16x")
-_RESULT: Final = struct.Struct(">qq")
+_PAIR: Final = struct.Struct(">qq")
+_PAIR_IN_ENTRY: Final = 2  # where it begins
 ENTRY_BYTES: Final = _ENTRY.size
 assert ENTRY_BYTES == 34
 _VERSION: Final = 0
@@ -47,7 +51,6 @@ BLOCK_ENTRIES: Final = 4_096
 FEW_ENTRIES: Final = 64
 HINTS_MAX: Final = 64  # ends of answers that are remembered of a list
 
-Pair = tuple[int, int]
 Tally = tuple[int, int]  # how many entries a list has, and the CRC-32C of their bytes
 EMPTY: Final[Tally] = (0, 0)
 
@@ -189,20 +192,21 @@ class AbortIndex:
         """Return all entries as they are in the file. Blocks. Raises OSError."""
         return self._read(0, self._count)
 
-    def collect(self, from_offset: int, upper_offset: int, found: list[Pair]) -> bool:
-        """Add (producer id, first offset) of each transaction with records in the range.
+    def collect(self, from_offset: int, upper_offset: int, found: bytearray) -> bool:
+        """Add producer id and first offset of each transaction with records in the range.
 
         Returns whether none of a later segment can have any. Raises Cold, OSError.
         """
         count = self._count
-        slot = self._slot_of(from_offset, count)
+        slot, entries = self._first_block(from_offset, count)
         found_before = len(found)
         start, size = slot, min(FEW_ENTRIES, BLOCK_ENTRIES)
         while start < count:
             if start - slot >= BLOCK_ENTRIES and not cold.may_wait(self.path):
                 del found[found_before:]
                 return collect_apart([self], from_offset, upper_offset, found)
-            entries = self._read(start, min(count, start + size))
+            if start > slot:
+                entries = self._read(start, min(count, start + size))
             ended, is_over = _pick(entries, upper_offset, found)
             if is_over:
                 self._hint(upper_offset, start + ended)
@@ -213,15 +217,22 @@ class AbortIndex:
         self._hint(upper_offset, count)
         return False
 
-    def _slot_of(self, offset: int, count: int) -> int:
-        """Return the first slot of the `count` first whose marker is not below `offset`."""
+    def _first_block(self, offset: int, count: int) -> tuple[int, bytes]:
+        """Return the first slot whose marker is not below `offset`, and a few entries from there.
+
+        Of the `count` first.
+        """
+        size = min(FEW_ENTRIES, BLOCK_ENTRIES)
         slot = self._hints.get(offset, -1)
         if 0 <= slot <= count:
             # A hint may be wrong: threads look up here while the loop changes the list.
-            is_after = slot == 0 or self._marker_at(slot - 1) < offset
-            if is_after and (slot == count or self._marker_at(slot) >= offset):
-                return slot
-        return bisect_left(range(count), offset, key=self._marker_at)
+            before = min(slot, 1)
+            entries = self._read(slot - before, min(count, slot + size))
+            is_after = not before or _marker_in(entries, 0) < offset
+            if is_after and (slot == count or _marker_in(entries, before) >= offset):
+                return slot, entries[before * ENTRY_BYTES :]
+        slot = bisect_left(range(count), offset, key=self._marker_at)
+        return slot, self._read(slot, min(count, slot + size))
 
     def _hint(self, upper_offset: int, slot: int) -> None:
         """Remember where the marker is that comes first behind an answer: the next one begins."""
@@ -230,8 +241,7 @@ class AbortIndex:
         self._hints[upper_offset] = slot
 
     def _marker_at(self, slot: int) -> int:
-        entry = self._read(slot, slot + 1)
-        return int.from_bytes(entry[18:26], "big") if len(entry) == ENTRY_BYTES else 0
+        return _marker_in(self._read(slot, slot + 1), 0)
 
     def _read(self, start: int, end: int) -> bytes:
         """Return the bytes of entries. In a thread, `end` was a count before this call."""
@@ -253,7 +263,7 @@ class AbortIndex:
 
 
 def collect_apart(
-    lists: Sequence[AbortIndex], from_offset: int, upper_offset: int, found: list[Pair]
+    lists: Sequence[AbortIndex], from_offset: int, upper_offset: int, found: bytearray
 ) -> bool:
     """As `AbortIndex.collect` of each list, left to a thread if the caller must not wait.
 
@@ -265,7 +275,7 @@ def collect_apart(
     kept = cold.kept(key)
     if kept is None:
         raise _ColdAborts(lists, key)
-    found += _RESULT.iter_unpack(memoryview(kept)[1:])
+    found += memoryview(kept)[1:]
     return kept[0] > 0
 
 
@@ -281,54 +291,67 @@ class _ColdAborts(Cold):
     def pull(self) -> None:
         """Look through the lists."""
         _, from_offset, upper_offset, _ = self._key
-        found: list[Pair] = []
+        found = bytearray()
         try:
             is_over = collect_apart(self._lists, from_offset, upper_offset, found)
         except OSError as error:
             self._found = error
         else:
-            self._found = bytes([is_over]) + b"".join(_RESULT.pack(*pair) for pair in found)
+            self._found = bytes([is_over]) + found
 
     def keep(self, pulled: Pulled) -> None:
         """Keep what was found, or the error of the disk."""
         pulled.keep_whole(self._key, self._found)
 
 
-def _pick(entries: Buffer, upper_offset: int, found: list[Pair]) -> tuple[int, bool]:
+def _pick(entries: bytes, upper_offset: int, found: bytearray) -> tuple[int, bool]:
     """Add what begins below `upper_offset`.
 
     Returns how many markers are below it, and whether all later entries begin above it.
     """
-    view = _whole_part(entries)
-    count = len(view) // ENTRY_BYTES
+    count = len(entries) // ENTRY_BYTES
 
     def marker_at(slot: int) -> int:
-        return int.from_bytes(view[slot * ENTRY_BYTES + 18 : slot * ENTRY_BYTES + 26], "big")
+        return _marker_in(entries, slot)
 
     # Those with a marker below it begin below it, too.
     ended = count
     if count and marker_at(count - 1) >= upper_offset:
         ended = bisect_left(range(count), upper_offset, key=marker_at)
-    found += _PAIR_OF_ENTRY.iter_unpack(view[: ended * ENTRY_BYTES])
-    if ended and _stable_after(view, ended - 1) >= upper_offset:
+    found += _pairs_of(entries, ended)
+    if ended and _stable_after(entries, ended - 1) >= upper_offset:
         return ended, True
-    for _, producer_id, first_offset, _, stable in _ENTRY.iter_unpack(view[ended * ENTRY_BYTES :]):
+    rest = memoryview(entries)[ended * ENTRY_BYTES : count * ENTRY_BYTES]
+    for _, producer_id, first_offset, _, stable in _ENTRY.iter_unpack(rest):
         if first_offset < upper_offset:
-            found.append((producer_id, first_offset))
+            found += _PAIR.pack(producer_id, first_offset)
         if stable >= upper_offset:
             return ended, True
     return ended, False
 
 
-def _stable_after(view: memoryview, slot: int) -> int:
-    return int.from_bytes(view[slot * ENTRY_BYTES + 26 : (slot + 1) * ENTRY_BYTES], "big")
+def _pairs_of(entries: bytes, count: int) -> bytearray:
+    """Return the pairs of the first entries.
+
+    First bytes of all, then second bytes: five times as fast as entry by entry.
+    """
+    pairs = bytearray(count * _PAIR.size)
+    end = count * ENTRY_BYTES
+    for byte in range(_PAIR.size if count else 0):
+        pairs[byte :: _PAIR.size] = entries[_PAIR_IN_ENTRY + byte : end : ENTRY_BYTES]
+    return pairs
 
 
-def _whole_part(entries: Buffer) -> memoryview:
-    """Return whole entries: a file may have been cut by others meanwhile."""
-    return memoryview(entries)[: len(entries) // ENTRY_BYTES * ENTRY_BYTES]
+def _marker_in(entries: bytes, slot: int) -> int:
+    """Return the marker of an entry; 0 if it is not whole: others may have cut the file."""
+    marker = entries[slot * ENTRY_BYTES + 18 : slot * ENTRY_BYTES + 26]
+    return int.from_bytes(marker, "big") if len(marker) == 8 else 0
+
+
+def _stable_after(entries: bytes, slot: int) -> int:
+    return int.from_bytes(entries[slot * ENTRY_BYTES + 26 : (slot + 1) * ENTRY_BYTES], "big")
 
 
 def _whole(entries: Buffer) -> Iterator[tuple[int, int, int, int, int]]:
-    """Unpack whole entries."""
-    return _ENTRY.iter_unpack(_whole_part(entries))
+    """Unpack whole entries: the file may have been cut."""
+    return _ENTRY.iter_unpack(memoryview(entries)[: len(entries) // ENTRY_BYTES * ENTRY_BYTES])

@@ -94,10 +94,10 @@ class Segments:
             self.aborting.append(self.active)
         self.active.aborts.add(aborted)
 
-    def aborted(self, from_offset: int, upper_offset: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of the aborted transactions with records in a range.
+    def aborted(self, from_offset: int, upper_offset: int) -> bytearray:
+        """Return producer id and first offset of the aborted transactions with records in a range.
 
-        By their markers, in order. Raises Cold, OSError.
+        Two int64 each (`abort_index`). By their markers, in order. Raises Cold, OSError.
         """
         first = bisect_left(self.aborting, from_offset, key=_last_marker)
         return _aborted(self.aborting, first, from_offset, upper_offset)
@@ -293,9 +293,9 @@ class Segments:
 
 def _aborted(
     aborting: Sequence[Segment], first: int, from_offset: int, upper_offset: int
-) -> list[tuple[int, int]]:
+) -> bytearray:
     """Look through the lists of aborted transactions from the `first` on. Raises Cold, OSError."""
-    found: list[tuple[int, int]] = []
+    found = bytearray()
     entries_read = 0  # of lists behind the first
     for index in range(first, len(aborting)):
         aborts = aborting[index].aborts

@@ -1,5 +1,6 @@
 """The aborted transactions in the answer of a fetch: few at once, many in steps."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ class FakeLog:
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def aborted_in(self, piece: Any, offset: int, limit: int) -> list[tuple[int, int]]:
-        return [(70 + number, number) for number in range(self._count)]
+    def aborted_in(self, piece: Any, offset: int, limit: int) -> bytes:
+        return b"".join(struct.pack(">qq", 70 + number, number) for number in range(self._count))
 
 
 @pytest.fixture(autouse=True)
