@@ -1,17 +1,17 @@
 """The pool for fsync: lets the kernel run an fdatasync where it does that, and has threads besides.
 
-`begin_sync` costs a system call and no thread (`storage.files.kernel_syncs`). It returns False
-where the kernel does not do it, or the file's own `fdatasync` must be called (files in memory, and
-disks with faults): its caller then uses `submit`, as for everything that is more than one
-fdatasync. It raises nothing: a flush that has begun, and that neither the kernel nor a thread has,
-would never end.
+`begin_syncs` costs one system call and no thread (`storage.files.kernel_syncs`). What it does not
+begin, where the kernel does not do it or has no room, needs `submit`, as everything does that is
+more than one fdatasync. So do files whose own `fdatasync` must be called (files in memory, and
+disks with faults): they have no `sync_descriptor`. It raises nothing: a flush that has begun, and
+that neither the kernel nor a thread has, would never end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TypeAlias
 
@@ -42,24 +42,29 @@ class FlushPool(BlockingPool):
         self._number = 0
         self._under_way: dict[int, tuple[File, int, SyncDone]] = {}
 
-    def begin_sync(self, file: File, done: SyncDone) -> bool:
-        """Begin an fdatasync of `file` in the kernel, then `done(error or None)` on the loop.
+    def begin_syncs(self, wanted: Sequence[tuple[File, SyncDone]]) -> int:
+        """Begin fdatasyncs of files in the kernel, then `done(error or None)` of each on the loop.
 
-        Returns False where that cannot be: then a call in a thread has to do it.
+        Each file has a `sync_descriptor`. Returns how many were begun, the first ones: a call in a
+        thread has to do the others.
         """
-        descriptor = file.sync_descriptor
-        if descriptor < 0:
-            return False
         if not self._is_asked:
             self._ask()
-        covered = file.writes  # a write that comes from here on may not be covered
-        number = self._number = self._number + 1
-        if self._syncs is None or not self._syncs.begin(number, descriptor):
-            self.runs_syncs = self._syncs is not None and not self._syncs.is_refused
-            return False
-        self._under_way[number] = file, covered, done
-        self._outstanding += 1
-        return True
+        if self._syncs is None:
+            self.runs_syncs = False
+            return 0
+        first = self._number + 1
+        self._number += len(wanted)
+        # A write that comes from here on may not be covered.
+        covered = [file.writes for file, _ in wanted]
+        asked = [(first + at, file.sync_descriptor) for at, (file, _) in enumerate(wanted)]
+        count = self._syncs.begin(asked)
+        for at in range(count):
+            file, done = wanted[at]
+            self._under_way[first + at] = file, covered[at], done
+        self._outstanding += count
+        self.runs_syncs = not self._syncs.is_refused
+        return count
 
     def _ask(self) -> None:
         self._is_asked = True

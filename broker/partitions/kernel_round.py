@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from broker.partitions.flush_pool import FlushPool
+from broker.partitions.flush_pool import FlushPool, SyncDone
 from broker.partitions.flush_round import FlushRound, Job
+from storage.files.filesystem import File
 
 KERNEL_BYTES_MAX = 128 * 1024  # of a flush: writing more out takes its worker long
 
@@ -31,14 +32,18 @@ class KernelRound(FlushRound):
     def begin(self, jobs: list[Job], pool: FlushPool) -> list[Job]:
         """Begin the flushes that the kernel takes; return the others."""
         others: list[Job] = []
+        small: list[Job] = []
+        wanted: list[tuple[File, SyncDone]] = []
         for job in jobs:
             flush = job[1]
             file = flush.only_file if flush.size_bytes <= KERNEL_BYTES_MAX else None
-            if file is not None and pool.begin_sync(file, partial(self._synced, job)):
-                self.left += 1
-            else:
+            if file is None or file.sync_descriptor < 0:
                 others.append(job)
-        return others
+            else:
+                small.append(job)
+                wanted.append((file, partial(self._synced, job)))
+        self.left = pool.begin_syncs(wanted) if wanted else 0
+        return others + small[self.left :]
 
     def _synced(self, job: Job, error: OSError | None) -> None:
         partition, flush = job

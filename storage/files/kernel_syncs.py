@@ -2,18 +2,18 @@
 
 A thread for an fdatasync has to be woken, and takes the interpreter's lock before it and after it.
 Both cost more CPU than most fdatasyncs, and hold up the loop's thread. Here one system call
-(`io_submit` with IOCB_CMD_FDSYNC, since Linux 4.18) begins an fdatasync, and the kernel's workers
-run any number of them side by side. As each one ends, the kernel counts up a descriptor (an
+(`io_submit` with IOCB_CMD_FDSYNC, since Linux 4.18) begins many fdatasyncs, and the kernel's
+workers run any number of them side by side. As each one ends, the kernel counts up a descriptor (an
 eventfd), which an event loop can wait for.
 
-    begin(number, fd) …   never waits for the disk
-    fileno()              readable when an fdatasync has ended
-    take()                (number, errno) of those that have ended; 0: the data are on the disk
+    begin([(number, fd), …])   never waits for the disk
+    fileno()                   readable when an fdatasync has ended
+    take()                     (number, errno) of those that have ended; 0: the data are on the disk
 
 An error is reported as fdatasync would: it belongs to the open file, which the kernel holds open
 until the fdatasync has ended. Other kernels, processors and some sandboxes refuse all this, and a
-process may have no descriptor left for it: then `kernel_syncs` returns None, or `begin` returns
-False, and the caller needs threads.
+process may have no descriptor left for it: then `kernel_syncs` returns None, or `begin` does not
+begin all, and the caller needs threads.
 
 Source: the manual pages io_setup(2), io_submit(2), io_getevents(2) and the header linux/aio_abi.h.
 """
@@ -26,10 +26,12 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
 SYNCS_MAX: Final = 1024  # under way at a time
+BEGUN_MAX: Final = 64  # by one system call
 TAKEN_MAX: Final = 128  # by one call of `take`
 
 _CALLS: Final = {  # the numbers of io_setup, io_destroy, io_getevents, io_submit
@@ -39,22 +41,22 @@ _CALLS: Final = {  # the numbers of io_setup, io_destroy, io_getevents, io_submi
 _IOCB_CMD_FDSYNC: Final = 3
 _IOCB_FLAG_RESFD: Final = 1
 # data, key, rw_flags, opcode, priority, fd, buffer, nbytes, offset, reserved, flags, resfd
-_IOCB: Final = struct.Struct("<QIiHhIQQqQII")
+_IOCB: Final = struct.Struct("<QIiHhiQQqQII")
 _EVENT: Final = struct.Struct("<QQqq")  # data, the iocb's address, result, result2
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
-_NONE, _ONE, _MAX = ctypes.c_long(0), ctypes.c_long(1), ctypes.c_long(TAKEN_MAX)
+_NONE, _MAX = ctypes.c_long(0), ctypes.c_long(TAKEN_MAX)
 
 
 class SideSyncs(Protocol):
     """fdatasyncs that run beside their caller, which is one thread."""
 
-    is_refused: bool  # for good: `begin` will always return False
+    is_refused: bool  # for good: `begin` will begin none
 
     def fileno(self) -> int:
         """Return the descriptor that is readable when an fdatasync has ended."""
 
-    def begin(self, number: int, fd: int) -> bool:
-        """Begin an fdatasync of `fd`; return False if it cannot run beside the caller."""
+    def begin(self, wanted: Sequence[tuple[int, int]]) -> int:
+        """Begin fdatasyncs of (number, descriptor); return how many, the first ones, run."""
 
     def take(self) -> list[tuple[int, int]]:
         """Return the number and errno of fdatasyncs that have ended. Does not wait."""
@@ -74,8 +76,10 @@ class KernelSyncs:
         self._context = context
         _, self._destroy, self._getevents, self._submit = map(ctypes.c_long, calls)
         self._ended = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._iocb = ctypes.create_string_buffer(_IOCB.size)  # the kernel copies it
-        self._iocbs = (ctypes.c_void_p * 1)(ctypes.addressof(self._iocb))
+        self._iocb = ctypes.create_string_buffer(_IOCB.size * BEGUN_MAX)  # the kernel copies it
+        first = ctypes.addressof(self._iocb)
+        places = (first + _IOCB.size * each for each in range(BEGUN_MAX))
+        self._iocbs = (ctypes.c_void_p * BEGUN_MAX)(*places)
         self._events = ctypes.create_string_buffer(_EVENT.size * TAKEN_MAX)
         self.under_way = 0
         self.is_refused = False  # this kernel, or a filter of system calls, does not do it
@@ -84,20 +88,32 @@ class KernelSyncs:
         """Return the descriptor that is readable when an fdatasync has ended."""
         return self._ended
 
-    def begin(self, number: int, fd: int) -> bool:
-        """Begin an fdatasync of `fd`; return False if the kernel does not take it."""
-        if self.is_refused or self.under_way >= SYNCS_MAX:
-            return False
-        _IOCB.pack_into(
-            self._iocb,
-            0,
-            *(number, 0, 0, _IOCB_CMD_FDSYNC, 0, fd, 0, 0, 0, 0, _IOCB_FLAG_RESFD, self._ended),
-        )
-        if _LIBC.syscall(self._submit, self._context, _ONE, self._iocbs) != 1:
+    def begin(self, wanted: Sequence[tuple[int, int]]) -> int:
+        """Begin fdatasyncs of (number, descriptor); return how many, the first ones, run."""
+        begun = 0
+        while begun < len(wanted) and not self.is_refused:
+            count = self._submit_some(wanted[begun : begun + BEGUN_MAX])
+            if count == 0:
+                break
+            begun += count
+        return begun
+
+    def _submit_some(self, wanted: Sequence[tuple[int, int]]) -> int:
+        count = min(len(wanted), SYNCS_MAX - self.under_way)
+        if count <= 0:
+            return 0
+        rest = 0, 0, 0, 0, _IOCB_FLAG_RESFD, self._ended
+        for at, (number, fd) in enumerate(wanted[:count]):
+            _IOCB.pack_into(
+                self._iocb, at * _IOCB.size, number, 0, 0, _IOCB_CMD_FDSYNC, 0, fd, *rest
+            )
+        arguments = (self._context, ctypes.c_long(count), self._iocbs)
+        taken = cast("int", _LIBC.syscall(self._submit, *arguments))
+        if taken <= 0:  # the first is refused; one behind it only ends the call before
             self.is_refused = ctypes.get_errno() not in (errno.EAGAIN, errno.EBADF)
-            return False
-        self.under_way += 1
-        return True
+            return 0
+        self.under_way += taken
+        return taken
 
     def take(self) -> list[tuple[int, int]]:
         """Return the number and errno of fdatasyncs that have ended. Does not wait."""

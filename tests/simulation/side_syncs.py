@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Final, Protocol
@@ -50,13 +51,15 @@ class SimSyncs:
         """Return what the loop calls it."""
         return _DESCRIPTOR
 
-    def begin(self, number: int, fd: int) -> bool:
-        """Begin the sync of an open file, unless there is no room or no such file."""
-        file = self._disk.described(fd)
-        if file is None or self._chance.random() < REFUSED:
-            return False
-        self._executor.submit(file.sync_beside).add_done_callback(partial(self._has_ended, number))
-        return True
+    def begin(self, wanted: Sequence[tuple[int, int]]) -> int:
+        """Begin syncs of open files, up to one for which there is no room, or no such file."""
+        for count, (number, fd) in enumerate(wanted):
+            file = self._disk.described(fd)
+            if file is None or self._chance.random() < REFUSED:
+                return count
+            future = self._executor.submit(file.sync_beside)
+            future.add_done_callback(partial(self._has_ended, number))
+        return len(wanted)
 
     def _has_ended(self, number: int, future: Future[object]) -> None:
         error = future.exception()

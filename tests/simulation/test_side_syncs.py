@@ -42,7 +42,7 @@ class Process:
         return [
             number
             for number, file in enumerate(self.files)
-            if self.syncs.begin(number, file.sync_descriptor)
+            if self.syncs.begin([(number, file.sync_descriptor)])
         ]
 
     def turn(self, seconds: float) -> None:
@@ -97,4 +97,4 @@ def test_a_closed_file_has_no_descriptor(made: Made) -> None:
     assert descriptor > 0
     file.close()
     assert file.sync_descriptor == -1
-    assert not any(process.syncs.begin(number, descriptor) for number in range(20))
+    assert not any(process.syncs.begin([(number, descriptor)]) for number in range(20))

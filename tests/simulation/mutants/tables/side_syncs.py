@@ -17,13 +17,13 @@ MUTANTS = (
     ),
     Mutant(
         "side-sync-ends-another-flush",
-        "the end of any fdatasync of a round in the kernel ends the flush that began last",
+        "the end of any fdatasync of a round in the kernel ends the flush that was looked at last",
         "broker/partitions/kernel_round.py",
         """\
-            if file is not None and pool.begin_sync(file, partial(self._synced, job)):
+                wanted.append((file, partial(self._synced, job)))
 """,
         """\
-            if file is not None and pool.begin_sync(file, lambda error: self._synced(job, error)):
+                wanted.append((file, lambda error: self._synced(job, error)))
 """,
     ),
     Mutant(
@@ -64,12 +64,10 @@ MUTANTS = (
         "a flush that the kernel has no room for is given to no thread",
         "broker/partitions/kernel_round.py",
         """\
-            else:
-                others.append(job)
+        return others + small[self.left :]
 """,
         """\
-            elif file is None:
-                others.append(job)
+        return others
 """,
     ),
     Mutant(

@@ -42,7 +42,7 @@ async def test_a_sync_covers_what_was_written_before_it_and_no_more(
 ) -> None:
     told: list[OSError | None] = []
     file.pwrite(b"one", 0)
-    assert pool.begin_sync(file, told.append)
+    assert pool.begin_syncs([(file, told.append)])
     assert pool.is_busy
     file.pwrite(b"two", 3)  # after it began
     await until(lambda: bool(told))
@@ -50,7 +50,7 @@ async def test_a_sync_covers_what_was_written_before_it_and_no_more(
     assert file.dirty
     assert not pool.is_busy
     assert pool.ended_count == 1
-    assert pool.begin_sync(file, told.append)
+    assert pool.begin_syncs([(file, told.append)])
     await until(lambda: len(told) == 2)
     assert not file.dirty
 
@@ -61,7 +61,7 @@ async def test_an_error_is_told_with_the_file_which_stays_dirty(
 ) -> None:
     told: list[OSError | None] = []
     file.pwrite(b"one", 0)
-    assert pool.begin_sync(file, told.append)
+    assert pool.begin_syncs([(file, told.append)])
     syncs = pool._syncs
     assert syncs is not None
     real = syncs.take
@@ -84,8 +84,8 @@ async def test_a_failing_callback_does_not_reach_the_others(pool: FlushPool, fil
     def fail(_: OSError | None) -> None:
         raise ValueError("a mistake")
 
-    assert pool.begin_sync(file, fail)
-    assert pool.begin_sync(file, told.append)
+    assert pool.begin_syncs([(file, fail)])
+    assert pool.begin_syncs([(file, told.append)])
     await until(lambda: bool(told))
     assert told == [None]
     assert len(failures) == 1
@@ -95,7 +95,7 @@ async def test_without_the_kernel_threads_are_asked_for(file: OsFile) -> None:
     loop = asyncio.get_running_loop()
     pool = FlushPool(thread_executor(2, "test"), loop, lambda: None)
     assert pool.runs_syncs
-    assert not pool.begin_sync(file, lambda _: None)
+    assert not pool.begin_syncs([(file, lambda _: None)])
     assert not pool.runs_syncs
     assert not pool.is_busy
     pool.close()
@@ -110,7 +110,7 @@ async def test_a_descriptor_that_cannot_be_watched_is_given_back(
 
     monkeypatch.setattr(owners, "on_readable", refuse)
     before = len(os.listdir("/proc/self/fd"))
-    assert not pool.begin_sync(file, lambda _: None)
+    assert not pool.begin_syncs([(file, lambda _: None)])
     assert not pool.runs_syncs
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -122,6 +122,6 @@ async def test_a_file_without_a_descriptor_does_not_turn_the_kernel_off(
     told: list[OSError | None] = []
     with monkeypatch.context() as patched:
         patched.setattr(OsFile, "sync_descriptor", -1)
-        assert not pool.begin_sync(file, told.append)
-    assert pool.begin_sync(file, told.append)
+        assert not pool.begin_syncs([(file, told.append)])
+    assert pool.begin_syncs([(file, told.append)])
     await until(lambda: bool(told))

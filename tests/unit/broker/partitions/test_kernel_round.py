@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -22,16 +22,25 @@ class Pool(FlushPool):
         self.begun: dict[Any, SyncDone] = {}
         self.refused: set[Any] = set()
 
-    def begin_sync(self, file: Any, done: SyncDone) -> bool:
-        if file in self.refused:
-            return False
-        self.begun[file] = done
-        return True
+    def begin_syncs(self, wanted: Sequence[tuple[Any, SyncDone]]) -> int:
+        for count, (file, done) in enumerate(wanted):
+            if file in self.refused:
+                return count
+            self.begun[file] = done
+        return len(wanted)
+
+
+class File(str):
+    __slots__ = ()
+
+    @property
+    def sync_descriptor(self) -> int:
+        return -1 if self == "watched" else 3
 
 
 class Flush:
     def __init__(self, only_file: str | None, size_bytes: int = 100) -> None:
-        self.only_file = only_file
+        self.only_file = None if only_file is None else File(only_file)
         self.size_bytes = size_bytes
         self.ran = False
         self.elapsed_ns = 0
@@ -87,14 +96,14 @@ async def test_a_flush_is_told_when_it_ends_and_does_not_wait_for_its_round(rig:
 
 @pytest.mark.parametrize("in_lanes", [False, True])
 async def test_what_the_kernel_does_not_take_runs_in_a_thread(rig: Rig, in_lanes: bool) -> None:
-    more, refused, taken = Flush(None), Flush("refused"), Flush("taken")
+    more, watched = Flush(None), Flush("watched")
+    taken, refused, behind = Flush("taken"), Flush("refused"), Flush("behind it")
     rig.pool.refused.add("refused")
-    rig.run(more, refused, taken, in_lanes=in_lanes)
+    rig.run(more, watched, taken, refused, behind, in_lanes=in_lanes)
     async with asyncio.timeout(10):
-        while len(rig.finished) < 2:
+        while len(rig.finished) < 4:
             await asyncio.sleep(0.001)
-    assert more.ran
-    assert refused.ran
+    assert all(flush.ran for flush in (more, watched, refused, behind))
     assert not taken.ran
     assert rig.rounds.is_any
     rig.pool.begun["taken"](None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from storage.files import kernel_syncs as module
-from storage.files.kernel_syncs import TAKEN_MAX, KernelSyncs, kernel_syncs
+from storage.files.kernel_syncs import BEGUN_MAX, TAKEN_MAX, KernelSyncs, kernel_syncs
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_each_sync_is_told_once_also_of_a_file_that_is_closed_meanwhile(
     for number in range(20):
         fd = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
         os.pwrite(fd, b"data", 0)
-        assert syncs.begin(2**63 + number, fd)
+        assert syncs.begin([(2**63 + number, fd)])
         os.close(fd)
     assert sorted(taken(syncs)) == [(2**63 + number, 0) for number in range(20)]
     assert syncs.take() == []
@@ -45,7 +45,7 @@ def test_each_sync_is_told_once_also_of_a_file_that_is_closed_meanwhile(
 def test_more_than_one_call_takes_are_all_told(syncs: KernelSyncs, tmp_path: Path) -> None:
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
     count = 2 * TAKEN_MAX + 1
-    begun = sum(syncs.begin(number, fd) for number in range(count))
+    begun = sum(syncs.begin([(number, fd)]) for number in range(count))
     assert begun == count
     while begun and select.select([syncs], [], [], 10)[0]:
         some = syncs.take()
@@ -60,9 +60,9 @@ def test_no_more_are_begun_than_the_kernel_was_asked_for(
 ) -> None:
     monkeypatch.setattr(module, "SYNCS_MAX", 2)
     fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
-    assert [syncs.begin(number, fd) for number in range(3)] == [True, True, False]
+    assert [syncs.begin([(number, fd)]) for number in range(3)] == [1, 1, 0]
     assert len(taken(syncs)) == 2
-    assert syncs.begin(3, fd)
+    assert syncs.begin([(3, fd)])
     assert taken(syncs) == [(3, 0)]
     os.close(fd)
 
@@ -70,10 +70,10 @@ def test_no_more_are_begun_than_the_kernel_was_asked_for(
 def test_what_cannot_be_synced_is_refused_and_a_closed_file_is_not_the_kernels_fault(
     syncs: KernelSyncs,
 ) -> None:
-    assert not syncs.begin(1, 10_000_000)
+    assert not syncs.begin([(1, 10_000_000)])
     assert not syncs.is_refused
     reading, writing = os.pipe()
-    assert not syncs.begin(2, writing)  # EINVAL, as of a kernel before 4.18
+    assert not syncs.begin([(2, writing)])  # EINVAL, as of a kernel before 4.18
     assert syncs.is_refused
     assert not syncs.under_way
     os.close(reading)
@@ -152,8 +152,27 @@ def test_a_deleted_file_is_synced_like_any_other(syncs: KernelSyncs, tmp_path: P
     descriptors = [os.open(name, os.O_RDWR | os.O_CREAT) for name in names]
     for number, fd in enumerate(descriptors):
         os.pwrite(fd, bytes(100_000), 0)
-        assert syncs.begin(number, fd)
+        assert syncs.begin([(number, fd)])
         names[number].unlink()
     assert sorted(taken(syncs)) == [(0, 0), (1, 0), (2, 0)]
     for fd in descriptors:
         os.close(fd)
+
+
+def test_many_are_begun_by_one_call_and_those_behind_a_bad_one_are_not(
+    syncs: KernelSyncs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fd = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    library = Refusing(-1)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_LIBC", library)
+        assert syncs.begin([(number, fd) for number in range(BEGUN_MAX)]) == BEGUN_MAX
+        assert len(library.made) == 1
+        assert syncs.begin([(100 + number, fd) for number in range(BEGUN_MAX + 5)]) == BEGUN_MAX + 5
+        assert len(library.made) == 3
+    wanted = [(200, fd), (201, fd), (202, 10_000_000), (203, fd)]
+    assert syncs.begin(wanted) == 2
+    assert not syncs.is_refused
+    numbers = [*range(BEGUN_MAX), *range(100, 100 + BEGUN_MAX + 5), 200, 201]
+    assert sorted(taken(syncs)) == [(number, 0) for number in numbers]
+    os.close(fd)
