@@ -179,9 +179,9 @@ def size_buffers(
     sock: socket.socket, listener: Listener, receive_bytes: int, send_bytes: int
 ) -> None:
     """Set what connections inherit from their listening socket; see `bind` for the sizes."""
-    if listener.has_sasl and listener.is_encrypted:
-        narrow_listener(sock)
     if receive_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    if listener.has_sasl and listener.is_encrypted:
+        narrow_listener(sock)  # last; `widen` gives clients that log in `receive_bytes`
     if send_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)

@@ -10,6 +10,7 @@ import pytest
 from broker.network import acceptor as acceptor_module
 from broker.network.acceptor import Acceptor, bind
 from broker.network.connection_limits import ConnectionLimits
+from broker.network.narrow_sockets import RECEIVE_BYTES
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from config.listeners import Listener
@@ -124,3 +125,14 @@ def test_a_port_in_use_is_reported() -> None:
         bind(taken, -1, -1, 10)
     assert caught.value.errno == errno.EADDRINUSE
     first.close()
+
+
+@pytest.mark.parametrize("receive_bytes", [-1, 100 * 1024])
+def test_strangers_of_logins_over_tls_are_offered_little_whatever_is_configured(
+    receive_bytes: int,
+) -> None:
+    """The first window of a connection is that of its listening socket."""
+    for protocol, is_narrow in (("SASL_SSL", True), ("SSL", False), ("SASL_PLAINTEXT", False)):
+        with bind(Listener("L", protocol, "127.0.0.1", 0), receive_bytes, -1, 10) as sock:
+            size = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+            assert (size == RECEIVE_BYTES) is is_narrow
