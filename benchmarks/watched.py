@@ -91,7 +91,24 @@ def _produced(port: int, seconds: float) -> list[float]:
 
 @contextmanager
 def _watchers(port: int) -> Iterator[list[int]]:
-    ends = time.monotonic() + SECONDS + 0.5
+    """Watch in a process of its own: the client must not wait for its interpreter."""
+    searched: list[int] = []
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.watched", str(port)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield searched
+    finally:
+        searched.append(int(process.stdout.readline()))
+        process.wait()
+
+
+def watch(port: int) -> None:
+    """Watch for a turn, and print how many records the searches have read."""
+    print("begun", flush=True)
+    ends = time.monotonic() + SECONDS
     searched = [0]
     threads = [
         threading.Thread(target=view, args=(port, ends)),
@@ -100,12 +117,9 @@ def _watchers(port: int) -> Iterator[list[int]]:
     ]
     for thread in threads:
         thread.start()
-    time.sleep(0.3)
-    try:
-        yield searched
-    finally:
-        for thread in threads:
-            thread.join()
+    for thread in threads:
+        thread.join()
+    print(searched[0], flush=True)
 
 
 def _scrape(port: int, ends: float) -> None:
@@ -123,4 +137,7 @@ def _search(port: int, ends: float, searched: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        watch(int(sys.argv[1]))
+    else:
+        main()

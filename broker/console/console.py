@@ -14,12 +14,15 @@ from broker.console.visitor import Visitor
 from broker.console.walks import Rates, Row, SharedRows, Turns
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from broker.http.routes import PageRules
+from broker.runtime.clock import MS_NS
 
 if TYPE_CHECKING:
     from broker.http.surroundings import Surroundings
 
 VIEWERS_MAX: Final = 16
 READERS_MAX: Final = 4  # requests that read records at a time; others wait
+REST_SECONDS: Final = 0.001
+BUSY_NS: Final = 100 * MS_NS
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
 
@@ -35,6 +38,8 @@ class Console:
         self.inquiry = Inquiry(surroundings.assembly)
         self.rates = Rates(self.services.clock)
         self._turns = 0
+        self._others = -1  # requests of clients, at the last rest
+        self._busy_until_ns = 0
         self.readers = asyncio.Semaphore(READERS_MAX)
         self.exports_now = 0
         self._rows: dict[str, SharedRows[Any]] = {}  # of each list
@@ -58,6 +63,14 @@ class Console:
         if found is None:
             found = self._rows[name] = SharedRows(self.services.clock, partial(make, self))
         return await found.get()
+
+    async def rest(self) -> None:
+        """Let others have the loop between two slices of a search; for longer while clients ask."""
+        others = self.services.metrics.requests_received - self.inquiry.asked
+        now_ns = self.services.clock.monotonic_ns()
+        if others != self._others:
+            self._others, self._busy_until_ns = others, now_ns + BUSY_NS
+        await asyncio.sleep(REST_SECONDS if now_ns < self._busy_until_ns else 0)
 
     def next_turn(self) -> int:
         """Return a number that grows: whose turn it is among partitions."""

@@ -115,6 +115,7 @@ class Inquiry:
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
+        self.asked = 0  # requests so far
 
     async def ask(self, visitor: Visitor, api_key: ApiKey, version: int, body: Any) -> Any:
         """Return the handler's answer. Raises ConsoleError if there is no room for a request."""
@@ -129,6 +130,7 @@ class Inquiry:
         header = RequestHeader(api_key, version, 0, CLIENT_ID, copies_records=True)
         request = Request(place, header, body, 0)
         assembly.services.metrics.requests_received += 1
+        self.asked += 1
         queue.put(request)
         try:
             return await place.answer

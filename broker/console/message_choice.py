@@ -78,6 +78,11 @@ def filter_of(request: HttpRequest) -> Wanted:
     return wanted
 
 
+def needle_of(request: HttpRequest) -> bytes:
+    """Return bytes that every wanted record has in it; none if all records are wanted."""
+    return max((text_of(request, name, "").encode() for name in ("key", "text")), key=len)
+
+
 def _has(
     text: bytes,
     key: bytes | None,

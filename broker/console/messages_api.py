@@ -13,6 +13,7 @@ from broker.console.message_choice import (
     READS,
     cursor_of,
     filter_of,
+    needle_of,
     offsets_at,
     partitions_of,
     topic_of,
@@ -55,7 +56,10 @@ async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> 
     if order not in (NEWEST, OLDEST):
         raise bad(f"order is {order[:40]!r}, expected {NEWEST} or {OLDEST}")
     isolation = int(is_set(request, "committed"))
-    source = RecordSource(console, visitor, topic, Budget(console), isolation)
+    needle = needle_of(request)
+    source = RecordSource(
+        console, visitor, topic, Budget(console), isolation=isolation, needle=needle
+    )
     page = RecordPage(source, limit, filter_of(request), is_newest=order == NEWEST)
     await _begin(page, request, visitor, console, topic, limit)
     async with console.readers:
@@ -165,7 +169,8 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     if console.exports_now >= EXPORTS_MAX:
         raise ConsoleError(503, "BUSY", f"{EXPORTS_MAX} exports run; try again when one has ended")
     wanted = filter_of(request)
-    source = RecordSource(console, visitor, topic, Budget(console, FOR_EVER, FOR_EVER))
+    budget = Budget(console, FOR_EVER, FOR_EVER)
+    source = RecordSource(console, visitor, topic, budget, needle=needle_of(request))
     partitions = partitions_of(request, console, topic)
     begin = number_of(request, "offset", 0)
 

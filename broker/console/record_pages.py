@@ -6,9 +6,11 @@ there, and so does a search that has used up its budget without a match.
     forward    fetch from the position, and take what comes
     backward   fetch a window that ends at the position; its first batch is the next position
 
-The budget is bytes that were read and time that was worked, `SLICE_NS` at a turn of the loop;
-batches that are compressed are opened in a thread, at most `barnabas.decompressed.bytes.max` of
-each. A batch that is damaged is named, and the reading goes on behind it.
+The budget is bytes that were read and time that was worked, `SLICE_NS` at a turn of the loop, with
+rests while clients ask (`Console.rest`). A batch without the bytes that are looked for is passed
+over unopened, so a search is as fast as reading. Batches that are compressed are opened in a
+thread, at most `barnabas.decompressed.bytes.max` of each. A batch that is damaged is named, and the
+reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ if TYPE_CHECKING:
 
 BYTES_MAX: Final = 8 * 1024 * 1024
 WORK_NS: Final = 250 * MS_NS
-SLICE_NS: Final = MS_NS
+SLICE_NS: Final = MS_NS // 4
 FETCHED_BYTES: Final = 512 * 1024
 INLINE_BYTES: Final = 16 * 1024  # larger batches are checked and opened in a thread
 WIDTH_MAX: Final = 1 << 20  # offsets of one window, where there are holes
 DENSE_WIDTH_MAX: Final = 4_096
 PROBES_MAX: Final = 60
 RECORDS_MAX: Final = 1_048_576  # of a batch that is opened, as everywhere in the broker
-SKIPPED: Final = 500  # records that are passed over before a look at the clock
+SKIPPED: Final = 200  # records that are passed over before a look at the clock
 KEPT: Final = 5_000  # records of a batch that are held at a time
 HEADERS_MAX: Final = 1_000  # of a record; one with more is damage to whoever shows it
 FETCH_VERSION: Final = 12
@@ -68,6 +70,7 @@ class Budget:
 
     def __init__(self, console: Console, work_ns: int = WORK_NS, bytes_max: int = BYTES_MAX):
         self._now_ns = console.services.clock.monotonic_ns
+        self._rest = console.rest
         self._work_left_ns = work_ns
         self.bytes_left = bytes_max
         self._began_ns = self._now_ns()
@@ -86,7 +89,7 @@ class Budget:
         spent_ns = self._now_ns() - self._began_ns
         if spent_ns >= SLICE_NS:
             self._work_left_ns -= spent_ns
-            await asyncio.sleep(0)
+            await self._rest()
             self._began_ns = self._now_ns()
 
 
@@ -94,13 +97,22 @@ class RecordSource:
     """One topic's records, for one visitor."""
 
     def __init__(
-        self, console: Console, visitor: Visitor, topic: str, budget: Budget, isolation: int = 0
+        self,
+        console: Console,
+        visitor: Visitor,
+        topic: str,
+        budget: Budget,
+        *,
+        isolation: int = 0,
+        needle: bytes = b"",
     ) -> None:
+        """`needle` is in every record that is wanted, or empty."""
         self._console = console
         self._visitor = visitor
         self.topic = topic
         self.budget = budget
         self._isolation = isolation
+        self._needle = needle
         self.looked_at = 0  # records
         self.problems: list[dict[str, Any]] = []
 
@@ -180,6 +192,10 @@ class RecordSource:
                 self.budget.bytes_left -= len(body)
             else:
                 body = _body(batch, size_max)
+            if self._needle not in body:
+                self.looked_at += max(0, header.next_offset - max(least, header.base_offset))
+                await self.budget.turn()
+                return
             place, is_more = START, least > header.base_offset
             while is_more:  # a million records may be before the one that is wanted
                 place, is_more = skipped(header, body, place, least, SKIPPED)
@@ -333,6 +349,7 @@ class RecordPage:
             return
         taken: list[Found] = []
         first, count, batches, left = lower, 0, 0, self._source.budget.bytes_left
+        looked_at = self._source.looked_at
         steps = self._source.forward(stand.number, lower, upper, from_batch=True)
         async for _, records in steps:
             batches += not records
@@ -347,7 +364,8 @@ class RecordPage:
             if stand.width > 1 and (is_much or len(taken) > 2 * KEPT):
                 stand.width = max(1, stand.width // 16)
                 return  # and the same again, from further up
-        stand.width = min(stand.width * 2, DENSE_WIDTH_MAX if count else WIDTH_MAX)
+        is_dense = self._source.looked_at > looked_at
+        stand.width = min(stand.width * 2, DENSE_WIDTH_MAX if is_dense else WIDTH_MAX)
         stand.next = first
         stand.waiting = taken
         stand.has_more = first > stand.start

@@ -16,7 +16,8 @@ A page of events is an asynchronous generator; a client that does not read its e
 One that yields nothing (an empty piece) only asks whether its client is still there, so that a long
 search for a client that has gone ends.
 A large page is a generator. Its slices, of `SLICE_NS` or `SLICE_CHARACTERS`, take turns with those
-of other connections (`turns`), one a turn of the loop, and it waits for a client that reads slowly.
+of other connections (`turns`), with a rest between two of them, and it waits for a client that
+reads slowly.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ READ_BYTES: Final = 4 * 1024  # what a header may have beyond its bound
 QUERY_FIELDS_MAX: Final = 1_000
 UNSENT_BYTES_MAX: Final = 256 * 1024
 HTTP_VERSIONS: Final = (b"1.0", b"1.1")
-SLICE_NS: Final = MS_NS
+# A request of a client passes through some four turns of the loop, and few meet a slice in each.
+SLICE_NS: Final = MS_NS // 4
+REST_SECONDS: Final = 0.001
 SLICE_CHARACTERS: Final = 256 * 1024
 BODY_PIECES_EACH: Final = 32  # between two turns of the loop: some 0.5 ms of h11
 LINGER_SECONDS: Final = 1.0
@@ -270,7 +273,7 @@ class HttpConnection:
                 text, is_more = self._slice(pieces)
                 if text:
                     self._write(h11.Data(data=text.encode("utf-8", "replace")))
-                await asyncio.sleep(0)  # others' turn, before the next slice of any page
+                await asyncio.sleep(REST_SECONDS)  # others' turn, before any page's next slice
             await self._drain()
 
     def _slice(self, pieces: Pieces) -> tuple[str, bool]:

@@ -1,7 +1,7 @@
 """A request and an answer of HTTP, as the pages see them: no sockets, no framing.
 
-A page returns its body whole, or as a generator of pieces of text. A generator runs in slices of a
-millisecond, so that a large page does not keep the loop from clients (docs/design.md, I13); what it
+A page returns its body whole, or as a generator of pieces of text. A generator runs in short
+slices, so that a large page does not keep the loop from clients (docs/design.md, I13); what it
 yields need not fit into memory. What is sent over time, such as events, is an asynchronous
 generator of bytes.
 """

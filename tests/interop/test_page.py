@@ -26,7 +26,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 pytestmark = [pytest.mark.interop]
 
@@ -352,6 +352,44 @@ def test_a_search_and_what_arrives(broker: Served, browser: Any) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the value").click()
     assert Path(download.value.path()).stat().st_size == 400_000
+    assert watched.problems == []
+    watched.close()
+
+
+def test_an_import_and_the_newest_of_each_key(broker: Served, browser: Any, tmp_path: Path) -> None:
+    lines = [{"key": f"k{n % 3}", "value": f"imported {n}", "headers": []} for n in range(1_200)]
+    (tmp_path / "some.ndjson").write_text("\n".join(map(json.dumps, lines)))
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.kafka}"})
+    admin.create_topics([NewTopic("imported", 1)])["imported"].result(20)
+    watched = Watched(browser, broker, 1280, "light")
+    page = watched.page
+    watched.open("topics/imported/produce")
+    page.get_by_label("A file with a record a line").set_input_files(tmp_path / "some.ndjson")
+    page.get_by_text("1,200 records are durable").wait_for()
+    assert first_message(broker, "imported").value() == b"imported 0"
+    watched.open("topics/imported/messages")
+    page.get_by_label("Newest of each key").check()
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".messages li:nth-child(3):last-child")
+    for number in (1_197, 1_198, 1_199):
+        page.get_by_text(f"imported {number}").wait_for()
+    assert watched.problems == []
+    watched.close()
+
+
+def test_the_lag_of_a_group_and_what_clients_push_are_shown(broker: Served, browser: Any) -> None:
+    producer = Producer(
+        {"bootstrap.servers": f"127.0.0.1:{broker.kafka}", "client.id": "pushes-metrics"}
+    )
+    producer.produce("orders", value="x")
+    producer.flush(10)
+    watched = Watched(browser, broker, 360, "dark")
+    watched.open("groups/billing")
+    watched.page.get_by_text("Lag in the last").wait_for()
+    watched.open("clients")
+    del producer  # it pushes what it has when it ends
+    watched.page.locator("summary", has_text="pushes-metrics").first.click(timeout=60_000)
+    watched.page.get_by_role("region", name="Metrics of pushes-metrics").first.wait_for()
     assert watched.problems == []
     watched.close()
 

@@ -27,7 +27,9 @@ function colour(name) {
 const faint = (found) => found.replace("rgb(", "rgba(").replace(")", ", .13)");
 
 // `lines`: [name, colour variable]; `data`: times, then a column for each line.
-export function Chart({ title, value, lines, data, format, max }) {
+const POWERS = Array.from({ length: 50 }, (_, at) => 2 ** at);
+
+export function Chart({ title, value, lines, data, format, max, binary }) {
   const place = useRef(null), plot = useRef(null), newest = useRef(data);
   newest.current = data;
   useEffect(() => {
@@ -39,10 +41,10 @@ export function Chart({ title, value, lines, data, format, max }) {
       const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       plot.current = new uPlot({
         width: Math.max(120, place.current.clientWidth), height: 132, legend: { show: false },
-        cursor: { y: false, points: { size: 6 } }, padding: [8, 4, 0, 0],
+        cursor: { y: false, points: { size: 6 } }, padding: [8, 22, 0, 0],
         scales: { y: { range: (_, low, high) => [0, max || (high > 0 ? high * 1.12 : 1)] } },
         axes: [{ ...axis, size: 24, space: 70, values: [[3600, "{HH}:{mm}", null, null, null, null, null, null, 1], [60, "{HH}:{mm}", null, null, null, null, null, null, 1], [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
-          { ...axis, size: 72, space: 34, values: (_, ticks) => ticks.map(format) }],
+          { ...axis, size: 72, space: 34, incrs: binary ? POWERS : undefined, values: (_, ticks) => ticks.map(format) }],
         series: [{}, ...lines.map(([label, name], at) => ({
           label, stroke: colour(name), width: 1.5, fill: at === 0 ? faint(colour(name)) : undefined, points: { show: false },
         }))],

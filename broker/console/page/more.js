@@ -70,7 +70,7 @@ export function Clients() {
     <${Problem} error=${error} load=${load} />${!data && !error && html`<${Loading} />`}
     ${data && html`<${Table} caption="Connections" columns=${[["Client"], ["Software", "wide"], ["Principal", "wide"], ["Address"], ["Listener", "wide"], ["For", "number wide"], ["In", "number"], ["Out", "number"]]}
       rows=${data.clients.map((one) => [one.client_id || "–", one.software_name === "unknown" ? "–" : `${one.software_name} ${one.software_version}`, one.principal.replace(/^User:/, ""), `${one.host}:${one.port}`, one.listener, span((now - one.since_ms) / 1000), bytes(one.received_bytes), bytes(one.sent_bytes)])}
-      empty=${html`<${Empty} title="Nobody is connected">Clients of Kafka and of the msgpack dialect show up here.<//>`} />
+      empty=${html`<${Empty} title="No client is connected">Clients of Kafka and of the msgpack dialect show up here.<//>`} />
       <${Pager} total=${data.total} offset=${offset} limit=${LIMIT} move=${setOffset} />`}
     <${Pushed} /><//>`;
 }
@@ -85,7 +85,7 @@ function Pushed() {
     ${data.clients.length ? html`<ul class="pushed">${data.clients.map((one) => html`<li key=${one.client_instance_id}><details><summary>${one.client_id || "–"} <span class="hint">${one.client_software_name} ${one.client_software_version} · ${one.client_source_address} · ${count(one.metrics.length)} metrics, pushed at ${clock(one.pushed_ms)}${one.has_ended ? ", ended" : ""}</span></summary>
       <${Table} caption=${`Metrics of ${one.client_id || one.client_instance_id}`} columns=${[["Metric", "mono"], ["Labels", "wide"], ["Value", "number"]]}
         rows=${one.metrics.map((each) => [each.name.replace(/^org\.apache\.kafka\./, ""), Object.entries(each.labels).map((pair) => pair.join("=")).join(", "), each.value === null ? "–" : short(each.value)])} /></details></li>`)}</ul>`
-      : html`<${Empty} title="Nobody has pushed yet">Java's clients since 3.7 and librdkafka since 2.5 push each minute: docs/operations.md says what, and how to choose.<//>`}
+      : html`<${Empty} title="No client has pushed yet">Java's clients since 3.7 and librdkafka since 2.5 push each minute: docs/operations.md says what, and how to choose.<//>`}
     <${Pager} total=${data.total} offset=${offset} limit=${PUSHED} move=${setOffset} />`;
 }
 

@@ -56,11 +56,11 @@ export function Overview() {
       <div><dt>Memory</dt><dd>${bytes(overview.resident_bytes)}</dd></div></dl>`}
     ${history && now && html`<div class="charts">
       <${Chart} key=${`a${range}`} title="Records in" value=${rate(now.records_in)} format=${rate} lines=${[["records", "--c1"]]} data=${columns("records_in")} />
-      <${Chart} key=${`b${range}`} title="Bytes" value=${`${flow(now.bytes_in)} in`} format=${flow} lines=${[["in", "--c1"], ["out", "--c2"]]} data=${columns("bytes_in", "bytes_out")} />
+      <${Chart} key=${`b${range}`} title="Bytes" value=${`${flow(now.bytes_in)} in`} format=${flow} binary lines=${[["in", "--c1"], ["out", "--c2"]]} data=${columns("bytes_in", "bytes_out")} />
       <${Chart} key=${`c${range}`} title="Requests" value=${rate(now.requests)} format=${rate} lines=${[["all", "--c1"], ["produce", "--c2"], ["fetch", "--c3"]]} data=${columns("requests", "produce_requests", "fetch_requests")} />
       <${Chart} key=${`d${range}`} title="fsync" value=${`p99 ${millis(now.fsync_p99_ms)}`} format=${millis} lines=${[["p50", "--c1"], ["p99", "--c3"]]} data=${columns("fsync_p50_ms", "fsync_p99_ms")} />
       <${Chart} key=${`e${range}`} title="Loop busy" value=${percent(now.loop_busy)} format=${percent} max=${1} lines=${[["busy", "--c1"]]} data=${columns("loop_busy")} />
-      <${Chart} key=${`f${range}`} title="Memory" value=${bytes(now.resident_bytes)} format=${bytes} lines=${[["resident", "--c1"]]} data=${columns("resident_bytes")} /></div>`}
+      <${Chart} key=${`f${range}`} title="Memory" value=${bytes(now.resident_bytes)} format=${bytes} binary lines=${[["resident", "--c1"]]} data=${columns("resident_bytes")} /></div>`}
     <div class="pair"><${LargestTopics} /><${LaggingGroups} /></div>
     ${overview && html`<${Identity} overview=${overview} />`}<//>`;
 }

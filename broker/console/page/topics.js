@@ -18,7 +18,7 @@ function List() {
   const { data, error, load } = useLoad("topics", { filter, internal, sort, offset, limit: LIMIT }, 3);
   useEffect(() => setOffset(0), [filter, internal, sort]);
   const actions = mayWrite() && html`<button class="main" onClick=${() => setCreating(true)}>Create a topic</button>`;
-  return html`<${Page} title="Topics" lead=${data && `${count(data.total)} topics${data.hidden ? `, ${data.hidden} internal ones hidden` : ""}`} actions=${actions}>
+  return html`<${Page} title="Topics" lead=${data && `${count(data.total)} topics${data.hidden ? `, ${data.hidden} internal hidden` : ""}`} actions=${actions}>
     <div class="filters">
       <${Field} label="Name contains" kind="grow"><input type="search" value=${filter} onInput=${(event) => setFilter(event.target.value)} /><//>
       <${Field} label="Sort by"><select value=${sort} onChange=${(event) => setSort(event.target.value)}>

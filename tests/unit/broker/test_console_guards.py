@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.console import record_pages, topics_api, walks
+from broker.console.console import BUSY_NS
 from broker.console.entry import Doorkeeper, Entry
 from broker.http.attempts import OF_A_HOST_MAX
 from broker.http.routes import PageRules
@@ -107,6 +108,42 @@ async def test_a_record_far_into_a_batch_is_reached_in_steps(
     assert found["value"]["text"].startswith("v19990 ")
     assert len(steps) >= 19_990 // record_pages.SKIPPED
     assert set(steps) == {record_pages.SKIPPED}
+
+
+async def test_a_batch_without_what_is_looked_for_is_not_opened(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+    iterate = records_module.iterate
+
+    def counted(header: Any, *given: Any, **named: Any) -> Any:
+        opened.append(header.base_offset)
+        return iterate(header, *given, **named)
+
+    monkeypatch.setattr(record_pages, "iterate", counted)
+    for start in range(0, 100, 10):
+        append(running, "one", build(records(10, start), codec=ZSTD if start % 20 else 0))
+    for order in ("newest", "oldest"):
+        page = await running.get(f"messages?topic=one&order={order}&text=v43%20&limit=1")
+        assert [one["offset"] for one in page["messages"]] == [43]
+        assert set(opened) == {40}
+        assert page["looked_at"] >= 50
+    (line,) = (await running.ask("/api/v1/export?topic=one&key=k77")).body.splitlines()
+    assert json.loads(line)["offset"] == 77
+
+
+async def test_a_search_rests_while_clients_ask(running: ConsoleBroker) -> None:
+    await running.get("overview")
+    console = console_of(running)
+    running.metrics.requests_received += 1
+    await console.rest()
+    assert console._busy_until_ns > running.services.clock.monotonic_ns() - BUSY_NS
+    console._busy_until_ns = 0
+    before = running.metrics.requests_received
+    await running.get("configs?type=topic&name=one")  # the console's own requests are not clients'
+    assert running.metrics.requests_received > before
+    await console.rest()
+    assert console._busy_until_ns == 0
 
 
 async def test_one_large_batch_is_a_page(

@@ -237,6 +237,33 @@ async def test_many_connections_displace_those_that_wait_for_their_clients(
         client.close()
 
 
+@pytest.mark.slow
+async def test_ten_thousand_connections_leave_room_for_a_healthy_client(running: Running) -> None:
+    """Each sends half a request, and stays as long as it may: 64 are open at a time."""
+
+    def flood(number: int) -> int:
+        held = []
+        for _ in range(number):
+            sock = socket.create_connection(("127.0.0.1", running.port))
+            sock.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            held.append(sock)
+            if len(held) > 400:
+                held.pop(0).close()
+        for sock in held:
+            sock.close()
+        return number
+
+    floods = [asyncio.create_task(asyncio.to_thread(flood, 2_500)) for _ in range(4)]
+    answered = 0
+    while not all(one.done() for one in floods):
+        assert running.metrics.http_connections_now <= http_listener.CONNECTIONS_MAX
+        assert (await get(running.port, "/healthz")).status == 200
+        answered += 1
+    assert sum([await one for one in floods]) == 10_000
+    assert answered > 0
+    assert running.metrics.http_connections_displaced > 9_000
+
+
 def endless(request: HttpRequest, surroundings: Any) -> HttpAnswer:
     def pieces() -> Any:
         while True:
