@@ -1,4 +1,4 @@
-"""`barnabas topics`: create, list, describe, delete, alter and trim topics of a running broker."""
+"""`barnabas topics`: create, list, describe, delete, alter, trim and copy topics of a broker."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from client.commands.output import (
     show_json,
     show_table,
 )
+from client.commands.topic_copy import copy
 from client.commands.topic_trim import trim
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=CarefulGroup)
 def topics() -> None:
-    """Create, list, describe, delete, alter and trim topics."""
+    """Create, list, describe, delete, alter, trim and copy topics."""
 
 
+topics.add_command(copy)
 topics.add_command(trim)
 
 

@@ -1,0 +1,98 @@
+"""`topics copy`: what the copy has, on either dialect, and copies that are killed and run again."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.two_dialects import TwoDialects, command, run
+
+pytestmark = pytest.mark.slow
+
+COUNT = 20_000
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoDialects]:
+    settings = {"barnabas.http.listener": ""}
+    with TwoDialects(tmp_path_factory.mktemp("copy") / "data", settings) as made:
+        yield made
+
+
+def records(broker: TwoDialects, topic: str, *more: str) -> list[str]:
+    shape = ["--isolation", "read_committed", "--format", "%p %T %k %K %s %S %h"]
+    return run(broker, "consume", topic, *shape, *more).decode().splitlines()
+
+
+def filled(broker: TwoDialects, topic: str, count: int, *settings: str) -> None:
+    run(broker, "topics", "create", topic, "--partitions", "3", *settings)
+    lines = [
+        {"key": f"k{one}", "value": None if one % 7 == 0 else f"v{one}", "timestamp": 10**12 + one}
+        | {"headers": [["h", f"x{one}"]]}
+        for one in range(count)
+    ]
+    run(broker, "produce", topic, "--json", data="\n".join(map(json.dumps, lines)).encode())
+
+
+def test_partitions_keys_headers_and_times_stay(broker: TwoDialects) -> None:
+    filled(broker, "source", 500, "--config", "retention.ms=-1", "--config", "segment.ms=7d")
+    said = run(broker, "topics", "copy", "source", "copied", "--to", broker.msgpack)
+    assert said == b"Copied 500 records of source to copied.\n"
+    for partition in ("0", "1", "2"):
+        found = records(broker, "copied", "--partition", partition)
+        assert found == records(broker, "source", "--partition", partition)
+        assert found
+    diff = json.loads(run(broker, "config", "diff", "--topic", "copied", "--json"))
+    assert {one["key"]: one["value"] for one in diff} == {
+        "retention.ms": "-1",
+        "segment.ms": "604800000",
+    }
+
+
+def test_a_copy_that_is_run_again_takes_what_is_new(broker: TwoDialects) -> None:
+    filled(broker, "growing", 10, "--config", "retention.ms=-1")
+    run(broker, "topics", "copy", "growing", "grown")
+    run(broker, "produce", "growing", data=b"later\n")
+    found = json.loads(run(broker, "topics", "copy", "growing", "grown", "--json"))
+    assert (found["copied"], found["continued"]) == (1, True)
+    run(broker, "topics", "trim", "growing", "--all", "--yes")
+    run(broker, "produce", "growing", data=b"last\n")
+    assert run(broker, "topics", "copy", "growing", "grown").startswith(b"Copied 1 record ")
+    assert len(records(broker, "grown")) == 12
+
+
+def test_a_copy_that_is_killed_goes_on_without_loss_or_doubles(
+    broker: TwoDialects, tmp_path: Path
+) -> None:
+    filled(broker, "long", COUNT, "--config", "retention.ms=-1")
+    for delay_s in (0.6, 0.8, 1.0):
+        with command(broker, "topics", "copy", "long", "whole") as process:
+            time.sleep(delay_s)  # wherever it is then
+            process.kill()
+            process.wait()
+    run(broker, "topics", "copy", "long", "whole")
+    assert sorted(records(broker, "whole")) == sorted(records(broker, "long"))
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("refused", "cannot be copied to itself"),
+        ("small", "has 1 partitions"),
+        ("occupied", "pass --append"),
+        ("no/name", "was not created"),
+    ],
+)
+def test_a_target_that_must_not_be_is_refused(broker: TwoDialects, target: str, why: str) -> None:
+    run(broker, "topics", "create", "refused", "--partitions", "3", "--if-not-exists")
+    run(broker, "topics", "create", "small", "--partitions", "1", "--if-not-exists")
+    run(broker, "topics", "create", "occupied", "--partitions", "3", "--if-not-exists")
+    run(broker, "produce", "occupied", data=b"mine\n")
+    before = records(broker, "occupied")
+    with command(broker, "topics", "copy", "refused", target, "--json") as process:
+        said, _ = process.communicate()
+    assert process.returncode == 1
+    assert why in json.loads(said)["error"]
+    assert records(broker, "occupied") == before
