@@ -3,6 +3,8 @@
 Of an option that is not repeatable, click silently takes the last value. A command that changes
 offsets or settings would then do half of what was asked for, and exit with code 0. So an option
 either collects its values (`multiple=True`) or is refused when it is given twice.
+
+A misspelt subcommand of a group gets the nearest one as a suggestion.
 """
 
 from __future__ import annotations
@@ -35,3 +37,17 @@ class CarefulGroup(click.Group):
     """A group whose commands are `CarefulCommand`s."""
 
     command_class = CarefulCommand
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand. Raises click.UsageError, with a suggestion for a misspelt name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from client.suggest import did_you_mean
+
+            hint = did_you_mean(args[0], self.list_commands(ctx)) if args else ""
+            if not hint or "Did you mean" in error.message:
+                raise
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None

@@ -1,7 +1,9 @@
 """A click group whose subcommands live in modules of their own, imported when they are called.
 
 A container's health check starts a process every few seconds: it must not import what only `serve`
-or a table needs. For a misspelt subcommand the error suggests the nearest one.
+or a table needs.
+
+With --json, a wrong command line is an object with `error` on standard output, as other failures.
 
 Every command runs inside this group, so it also handles early ends: a reader that stops reading
 (`| head`) is a success, an output that cannot be written (a full disk, `>&-`) is reported in one
@@ -10,6 +12,7 @@ sentence, and Ctrl-C exits with code 130, whatever the command was doing.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +24,7 @@ import click
 
 from client.commands.careful_command import CarefulGroup
 
+_JSON = "client.json"  # in a context's meta: --json was given
 INTERRUPTED = 130  # as shells report Ctrl-C
 
 
@@ -45,32 +49,34 @@ class LazyGroup(CarefulGroup):
         assert isinstance(command, click.Command)
         return command
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], *more: Any, **kwargs: Any
+    ) -> click.Context:
         """Parse the command line; --help and --version may write to an output that is closed."""
         _open_what_is_closed()
-        with _early_ends():
-            return super().make_context(*args, **kwargs)
+        is_json = "--json" in args
+        with _early_ends(), _as_json(is_json=is_json):
+            context = super().make_context(info_name, args, *more, **kwargs)
+        context.meta[_JSON] = is_json
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command and flush its output while an error can still be reported."""
-        with _early_ends():
+        with _early_ends(), _as_json(is_json=ctx.meta[_JSON]):
             result = super().invoke(ctx)
             sys.stdout.flush()
         return result
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand. Raises click.UsageError, with a suggestion for a misspelt name."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from client.suggest import did_you_mean
 
-            hint = did_you_mean(args[0], self.list_commands(ctx)) if args else ""
-            if not hint or "Did you mean" in error.message:
-                raise
-            raise click.UsageError(f"{error.message} {hint}", ctx) from None
+@contextmanager
+def _as_json(*, is_json: bool) -> Iterator[None]:
+    """Print a wrong command line on standard output, too, as programs read it there."""
+    try:
+        yield
+    except click.ClickException as error:
+        if is_json:
+            click.echo(json.dumps({"error": error.format_message()}, ensure_ascii=False))
+        raise
 
 
 @contextmanager

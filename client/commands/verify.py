@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -60,11 +61,11 @@ def verify(
         except OSError as error:
             refusal = f"{error.filename or paths[0]}: {error.strerror or error}"
     if refusal:
+        if as_json:
+            click.echo(json.dumps({"error": refusal}, ensure_ascii=False))
         click.echo(refusal, err=True)
         sys.exit(REFUSED)
     if as_json:
-        import json
-
         click.echo(json.dumps(report.as_json() | {"broker_pid": run.holder}))
     else:
         _tell(report, run.holder, quiet=quiet)

@@ -1,5 +1,6 @@
 """A group that imports its subcommands when they are called."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -82,3 +83,27 @@ def test_ctrl_c_is_130_whatever_the_command_was_doing(group):
     group.add_command(click.Command("long", callback=interrupted))
     result = CliRunner().invoke(group, ["long"])
     assert (result.exit_code, result.output) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("topics create --json", "Missing argument 'NAME'."),
+        ("topics creat --json", "No such command 'creat'. Did you mean create?"),
+        ("groups list --jsn --json", "No such option '--jsn'. Did you mean '--json'?"),
+    ],
+)
+def test_a_wrong_command_line_is_json_for_programs(words, told):
+    done = run(words, stdout=subprocess.PIPE)
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {"error": told}
+    assert told in done.stderr
+    assert run(words.replace(" --json", ""), stdout=subprocess.PIPE).stdout == ""
+
+
+def test_a_missing_path_is_json_for_programs(tmp_path):
+    done = run(f"verify {tmp_path / 'missing'} --json", stdout=subprocess.PIPE)
+    assert done.returncode == 2
+    assert json.loads(done.stdout) == {
+        "error": f"{tmp_path / 'missing'}: no such file or directory"
+    }
