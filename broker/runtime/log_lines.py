@@ -4,8 +4,9 @@ Lines go to standard error, where a container's or a service manager's log colle
 to `barnabas.log.file` (`broker.runtime.line_file`).
 
 A line whose arguments are a mapping (`"%(topic)s …", {"topic": …}`) has these as its `fields` in
-JSON, so that programs need not parse the message. `template` is the message before the arguments
-are filled in: lines of one kind have the same.
+JSON, so that programs need not parse the message; arguments without names are its `values`, in
+order. `template` is the message before the arguments are filled in; lines of one kind have the
+same.
 
 Lines that a client can cause at will go through a `RateLimiter`.
 
@@ -97,6 +98,8 @@ class _JsonFormatter(logging.Formatter):
         }
         if isinstance(record.args, Mapping) and record.args:
             line["fields"] = {str(name): _plain(value) for name, value in record.args.items()}
+        elif isinstance(record.args, tuple) and record.args:
+            line["values"] = [_plain(value) for value in record.args]
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         # JSON does not escape some characters that end a line or reverse text in some viewers.

@@ -95,7 +95,7 @@ def test_client_input_cannot_end_a_log_line_or_control_the_terminal(
     for line in (first, *trace, last):
         assert line.isprintable()
     assert "é ☃" in last
-    assert first.count("forged") == (3 if line_format == "json" else 2)
+    assert first.count("forged") == (5 if line_format == "json" else 2)
     assert all(line.startswith("    ") for line in trace)
     if line_format == "json":
         assert json.loads(first)["message"].count(HOSTILE) == 2
@@ -118,6 +118,8 @@ def test_named_arguments_are_fields_in_json(capsys: pytest.CaptureFixture[str]) 
     assert named["template"] == "%(topic)s has %(count)d"
     assert named["fields"] == {**fields, "ratio": "nan", "path": "/data/t-0"}
     assert "fields" not in positional
+    assert positional["values"] == ["t", 3]
+    assert "values" not in named
 
 
 @pytest.mark.usefixtures("_restored_logger")
