@@ -8,6 +8,7 @@ find, and the broker's own count of lost wake-ups must stay 0 (`panel`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -140,6 +141,9 @@ class SessionFetcher(Fetcher):
         what = f"session {self.session_id}.{self.session_epoch} " + " ".join(
             f"{one.topic.name}-{one.partition}@{one.position}" for one in self.readings
         )
+        if self.session_id and self.chance.random() < 0.08:
+            await self._leave(body, asking.version, what)
+            return
         try:
             waiter = self.wire.send(body, asking.version, what, wait_ms=body.max_wait_ms)
             answer = await self.world.wait(waiter, 60_000)
@@ -164,6 +168,16 @@ class SessionFetcher(Fetcher):
             self.session_epoch = self.session_epoch % LAST_EPOCH + 1
         else:  # none was given
             self._begin()
+
+    async def _leave(self, body: FetchRequest, version: int, what: str) -> None:
+        """Send this fetch and those of the next epochs, and be gone before their answers."""
+        body = replace(body, max_wait_ms=3_000, min_bytes=1 << 20)
+        for _ in range(self.chance.choice((1, 2, 3, 4))):
+            self.wire.send(body, version, what, wait_ms=body.max_wait_ms)
+            body = replace(body, session_epoch=body.session_epoch % LAST_EPOCH + 1, topics=[])
+        await self.pause(0, 0.1, 1, 10)
+        self.wire.close()
+        self._begin()
 
     async def _take_all(self, asking: Asking, answer: Any) -> None:
         if asking.wait_ms:

@@ -121,4 +121,17 @@ MUTANTS = (
 """,
         only_with=IN_SESSIONS | {"transactor"},
     ),
+    Mutant(
+        "what-waits-behind-a-lost-fetch-stays",
+        "fetches of a connection that is lost, behind one that waits, are never let go",
+        FETCH,
+        """\
+        def abandoned() -> None:
+            self.end()
+""",
+        """\
+        def abandoned() -> None:
+""",
+        only_with=IN_SESSIONS,
+    ),
 )
