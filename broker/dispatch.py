@@ -97,7 +97,7 @@ class Dispatcher:
         self._handlers[ApiKey.FETCH] = SessionedHandler(fetches, services)
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
         self._stepper = Stepper(
-            services.clock, services.metrics, self._ended, self._fail, self._count_errors
+            services.clock, services.metrics, self._ended, self._fail, self._finished
         )
         traffic = services.metrics.traffic
         for row in rows:
@@ -144,6 +144,13 @@ class Dispatcher:
             self._stepper.begin(request, result)
         else:
             self._answer(request, result)
+
+    def _finished(self, request: Request, response: Any) -> Any:
+        """Return what is sent of an answer that is encoded in steps."""
+        if (quotas := self._services.quotas.clients) is not None:
+            response = quotas.answer(request, response)
+        self._count_errors(request, response)
+        return response
 
     def _answer(self, request: Request, response: Any) -> None:
         if (quotas := self._services.quotas.clients) is not None:

@@ -26,7 +26,8 @@ SHARDS: Final = 8
 IDS_PER_SHARD: Final = (2**31 - 1) // SHARDS
 EVICTION_MS: Final = 120_000  # unused, or of age
 PARTITIONS_MAX: Final = 250_000  # of all sessions
-PARTITIONS_OF_ONE_MAX: Final = 10_000  # so that nothing done with one takes long
+PARTITIONS_OF_ONE_MAX: Final = 5_000  # so that nothing done with one takes long
+NAMED_MAX: Final = 2 * PARTITIONS_OF_ONE_MAX  # in one request, named twice and forgotten ones too
 
 
 class SessionCache:
@@ -71,8 +72,11 @@ class SessionCache:
             PARTITIONS_OF_ONE_MAX - len(session.partitions),
             PARTITIONS_MAX - self._metrics.fetch_session_partitions_now,
         )
-        if sum(len(topic.partitions) for topic in topics) <= room:
+        count = sum(len(topic.partitions) for topic in topics)
+        if count <= room:
             return True
+        if count > NAMED_MAX:
+            return False
         named = {
             (topic.topic_id if session.by_id else topic.topic, one.partition)
             for topic in topics

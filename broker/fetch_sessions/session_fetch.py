@@ -159,6 +159,11 @@ class Incremental:
         return self.topics()
 
     @property
+    def size(self) -> int:
+        """How many partitions the session has: all of them may wake while the fetch waits."""
+        return len(self.session.partitions)
+
+    @property
     def has_others(self) -> bool:
         """Whether partitions can be read that are not looked at."""
         return self.session.has_sleepers

@@ -21,7 +21,7 @@ from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.fetch_sessions.fetch_session import FetchSession, Ident
-from broker.fetch_sessions.session_cache import SessionCache
+from broker.fetch_sessions.session_cache import NAMED_MAX, SessionCache
 from broker.fetch_sessions.session_fetch import Full, Incremental
 from broker.partitions.partition import Partitions
 from broker.runtime import owners
@@ -104,7 +104,8 @@ class FetchSessions:
             return _refusal(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             return _refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        if not self.cache.may_grow(session, body.topics):
+        forgotten_count = sum(len(topic.partitions) for topic in body.forgotten_topics_data)
+        if forgotten_count > NAMED_MAX or not self.cache.may_grow(session, body.topics):
             self.cache.remove(session.id)
             return _refusal(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self._update(session, body)

@@ -29,11 +29,13 @@ Not done: followers, so a fetch as a replica is NOT_LEADER_OR_FOLLOWER for every
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator
 from functools import partial
+from types import GeneratorType
 
 from broker.error_mapping import error_code_of
 from broker.fetch_sessions.fetch_session import CachedPartition
+from broker.fetch_sessions.session_fetch import Incremental
 from broker.partitions.epoch_fencing import fence
 from broker.partitions.fetch_asked import Named, Resolved, ResolvedTopics, View, readable
 from broker.partitions.fetch_reading import (
@@ -41,10 +43,11 @@ from broker.partitions.fetch_reading import (
     FetchReading,
     refused,
 )
+from broker.partitions.large_reading import ANSWER_BYTES, LARGE, LargeReading, is_large
 from broker.partitions.partition import ParkedFetch
 from broker.runtime.fetch_body import SessionFetch
 from broker.runtime.request import Pending, Request
-from broker.runtime.steps import Steps
+from broker.runtime.steps import Steps, finished
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import (
@@ -63,28 +66,49 @@ def handle(request: Request, services: Services) -> FetchResponse | Steps | Pend
     """Read now, or park until there is enough to read."""
     body: FetchRequest = request.body
     if _replica_id(request, body) >= 0:
-        response = error_response(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        response.error_code = ErrorCode.NONE  # only the partitions are in error
-        return response
+        return _refused_in_steps(body)
     session = body.context.view if type(body) is SessionFetch else None
-    if session is None:
-        topics = _resolved_topics(request, services)
-        view: View = Named(topics)
-    else:
-        topics = session.begin(partial(_found_in_session, services), body.topics)
-        view = session
+    if session is not None:
+        find = partial(_found_in_session, services)
+        found = session.begin(find, body.topics)
+        return _serve(request, services, found, session, is_long=session.size > LARGE)
+    topics = body.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:  # the usual request
+        return _serve(request, services, _resolved_one(request, services))
+    if is_large(topics):
+        return _handle_in_steps(request, services)
+    return _serve(request, services, finished(_resolved_topics(request, services)))
+
+
+def _handle_in_steps(request: Request, services: Services) -> Steps:
+    topics = yield from _resolved_topics(request, services)
+    result = _serve(request, services, topics, is_long=True)
+    if type(result) is GeneratorType:
+        return (yield from result)
+    return result
+
+
+def _serve(
+    request: Request,
+    services: Services,
+    topics: ResolvedTopics,
+    session: Incremental | None = None,
+    *,
+    is_long: bool = False,
+) -> FetchResponse | Steps | Pending:
+    body: FetchRequest = request.body
+    view: View = Named(topics) if session is None else session
     bytes_max = services.config.fetch_max_bytes
     if (quotas := services.quotas.clients) is not None:
         bytes_max = quotas.fetch_bytes_max(request, bytes_max)
-    reading = FetchReading(
-        request, view, bytes_max, services.answers, services.pool, services.metrics
-    )
+    make = LargeReading if is_long else FetchReading
+    reading = make(request, view, bytes_max, services.answers, services.pool, services.metrics)
     is_empty = not topics and not view.has_others
     if body.max_wait_ms <= 0 or is_empty or reading.is_enough():
         return reading.read_or_load()
     pending = reading.pending = Pending()
     partitions = readable(topics)
-    fetch = ParkedFetch(request, partitions, reading.is_enough, reading.answer)
+    fetch = ParkedFetch(request, partitions, reading.is_enough, reading.answer, is_large=is_long)
     services.purgatory.park(fetch, body.max_wait_ms)
     if session is not None:
         session.parked(fetch)
@@ -107,16 +131,45 @@ def _found_in_session(services: Services, cached: CachedPartition) -> Resolved:
     return _resolved(services, name or None, cached.asked)
 
 
-def _resolved_topics(request: Request, services: Services) -> ResolvedTopics:
-    """Look up every partition in the request."""
+def _resolved_one(request: Request, services: Services) -> ResolvedTopics:
+    (topic,) = request.body.topics
+    (asked,) = topic.partitions
+    name = _name_of(topic, request, services)
+    return [(topic, [(asked, _resolved(services, name, asked))])]
+
+
+def _name_of(topic: FetchTopic, request: Request, services: Services) -> str | None:
+    if request.header.api_version < TOPIC_ID_VERSION:
+        return topic.topic
+    known = services.topics.by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _resolved_topics(request: Request, services: Services) -> Generator[int, None, ResolvedTopics]:
+    """Look up every partition once: by its last entry, in the place of its first."""
     by_id = request.header.api_version >= TOPIC_ID_VERSION
+    named: list[FetchTopic] = request.body.topics
+    once: dict[str | bytes, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
+    count = 0
+    for topic in named:
+        _, partitions = once.setdefault(topic.topic_id if by_id else topic.topic, (topic, {}))
+        for asked in topic.partitions:
+            partitions[asked.partition] = asked
+        count += 1 + len(topic.partitions)
+        if count >= LARGE:
+            yield 0
+            count = 0
     topics: ResolvedTopics = []
-    for topic, partitions in _once_each(request.body.topics, by_id=by_id):
-        name: str | None = topic.topic
-        if by_id:
-            known = services.topics.by_id(topic.topic_id)
-            name = None if known is None else known.name
-        topics.append((topic, [(asked, _resolved(services, name, asked)) for asked in partitions]))
+    for topic, partitions in once.values():
+        name = _name_of(topic, request, services)
+        found: list[tuple[FetchPartition, Resolved]] = []
+        topics.append((topic, found))
+        for asked in partitions.values():
+            found.append((asked, _resolved(services, name, asked)))
+            count += 1
+            if count >= LARGE:
+                yield 0
+                count = 0
     return topics
 
 
@@ -133,24 +186,22 @@ def _resolved(services: Services, name: str | None, asked: FetchPartition) -> Re
     return partition
 
 
-def _once_each(
-    topics: list[FetchTopic], *, by_id: bool
-) -> list[tuple[FetchTopic, Iterable[FetchPartition]]]:
-    """Return each partition once: its last entry, in the place of its first."""
-    if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return [(topics[0], topics[0].partitions)]
-    once: dict[str | bytes, tuple[FetchTopic, dict[int, FetchPartition]]] = {}
-    for topic in topics:
-        _, partitions = once.setdefault(topic.topic_id if by_id else topic.topic, (topic, {}))
-        for asked in topic.partitions:
-            partitions[asked.partition] = asked
-    return [(topic, partitions.values()) for topic, partitions in once.values()]
-
-
 def _replica_id(request: Request, body: FetchRequest) -> int:
     if request.header.api_version >= REPLICA_STATE_VERSION:
         return body.replica_state.replica_id
     return body.replica_id
+
+
+def _refused_in_steps(body: FetchRequest) -> Steps:
+    """Answer each partition of a replica's fetch."""
+    response = FetchResponse()
+    for topic in body.topics:
+        answered = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[])
+        response.responses.append(answered)
+        for asked in topic.partitions:
+            answered.partitions.append(refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            yield ANSWER_BYTES
+    return response
 
 
 def error_response(request: Request, code: ErrorCode) -> FetchResponse:

@@ -21,7 +21,7 @@ An error belongs to its partition, and the other partitions are answered all the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -31,6 +31,7 @@ from broker.partitions.epoch_fencing import UNDEFINED, divergence
 from broker.partitions.fetch_asked import (
     READ_COMMITTED,
     UNKNOWN,
+    Resolved,
     ResolvedTopics,
     View,
     have_enough,
@@ -49,6 +50,7 @@ from protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
     PartitionData,
 )
 from storage.errors import StorageError
@@ -88,10 +90,12 @@ class FetchReading:
         "_aborted",
         "_answers",
         "_body",
+        "_bytes_left",
         "_bytes_max",
         "_checked_anew",
         "_cold",
         "_has_errors",
+        "_has_none_yet",
         "_is_committed",
         "_metrics",
         "_missing",
@@ -125,6 +129,8 @@ class FetchReading:
         self.pending: Pending | None = None
         self._cold: list[_ColdRecords] = []
         self._has_errors = False  # in the answer
+        self._bytes_left = 0  # of the answer
+        self._has_none_yet = True  # no records
         self._checked_anew: list[Log] = []  # because of what was read first
         self._missing: list[Cold] = []  # bytes that look-ups need
         takes_steps = not request.header.opens_records
@@ -165,17 +171,20 @@ class FetchReading:
                 response = self._read()
         else:
             response = self._read()
+        return self._loaded_if_cold(response)
+
+    def _loaded_if_cold(self, response: FetchResponse) -> FetchResponse | Steps | Pending:
         if self._unforeseen_count:
             self._count_failures()
         if not self._missing:
             self._pulled = NOTHING
             if not self._cold:
                 return self._whole(response)
-        if self.pending is None:
+        if self.pending is None or self.pending.done:
             self.pending = Pending()
         if self._missing:
             take_back(self._topics, response, self._cold)
-            self._pool.submit(Owner.FETCH_READ, self._pull, self._go_on)
+            self._pool.submit(Owner.FETCH_READ, partial(_pull, self._missing), self._go_on)
         else:
             self._metrics.reads_cold += len(self._cold)
             load = partial(_load, self._cold, self._request.header.copies_records, self._fail)
@@ -184,34 +193,36 @@ class FetchReading:
 
     def _read(self) -> FetchResponse:
         """Read what is in memory; note in `_cold` and `_missing` what is not."""
-        left = min(self._body.max_bytes, self._bytes_max)
-        if self._answers.full:
-            left = min(left, PRESSED_BYTES_MAX)
+        response = self._begin_answer()
         by_id = self._request.header.api_version >= TOPIC_ID_VERSION
-        response = FetchResponse(session_id=SESSION_NONE)
+        for topic, partitions in self._topics:
+            self._read_some(partitions, answers_of(topic, response, by_id=by_id))
+        return response
+
+    def _begin_answer(self) -> FetchResponse:
+        left_max = PRESSED_BYTES_MAX if self._answers.full else self._bytes_max
+        self._bytes_left = min(self._body.max_bytes, self._bytes_max, left_max)
+        self._has_none_yet = True
         if self._aborted is not None:
             self._aborted.begin()
-        nothing_yet = True
-        for topic, partitions in self._topics:
-            answers = []
-            for asked, found in partitions:
-                if isinstance(found, Partition):
-                    data, size = self._read_partition(found.log, asked, left, first=nothing_yet)
-                else:
-                    data, size = refused(asked, found), 0
-                answers.append(data)
-                if not size and data.error_code:
-                    self._has_errors = True
-                left -= size
-                nothing_yet = nothing_yet and not size
-            response.responses.append(
-                FetchableTopicResponse(
-                    topic="" if by_id else topic.topic,
-                    topic_id=topic.topic_id,
-                    partitions=answers,
-                )
-            )
-        return response
+        return FetchResponse(session_id=SESSION_NONE)
+
+    def _read_some(
+        self, partitions: Sequence[tuple[FetchPartition, Resolved]], answers: list[PartitionData]
+    ) -> None:
+        """Read partitions of one topic into `answers`."""
+        left, is_first = self._bytes_left, self._has_none_yet
+        for asked, found in partitions:
+            if isinstance(found, Partition):
+                data, size = self._read_partition(found.log, asked, left, first=is_first)
+            else:
+                data, size = refused(asked, found), 0
+            answers.append(data)
+            if not size and data.error_code:
+                self._has_errors = True
+            left -= size
+            is_first = is_first and not size
+        self._bytes_left, self._has_none_yet = left, is_first
 
     def _read_partition(
         self, log: Log, asked: FetchPartition, left: int, *, first: bool
@@ -278,11 +289,6 @@ class FetchReading:
         self._checked_anew.append(log)
         return True
 
-    def _pull(self) -> None:
-        """Bring into memory what look-ups missed. For a thread; the next read reports errors."""
-        for cold in self._missing:
-            cold.pull()
-
     def _go_on(self, error: BaseException | None) -> None:
         assert self.pending is not None
         if self._pulled is NOTHING:
@@ -303,18 +309,17 @@ class FetchReading:
         if isinstance(error, Exception):
             self.pending.fail(error)
             return
-        doubtful = [cold for cold in self._cold if self._is_doubtful(cold)]
+        doubtful = [
+            cold
+            for cold in self._cold
+            if cold.data.records and self._must_read_again(*cold[1:], cold.data.records)
+        ]
         self._cold.clear()
         if doubtful:
             take_back(self._topics, response)
             self.answer()
         else:
             self.pending.complete(self._whole(response))
-
-    def _is_doubtful(self, cold: _ColdRecords) -> bool:
-        data, log, offset, piece = cold
-        records = data.records or b""
-        return bool(records) and self._must_read_again(log, offset, piece, records)
 
     def _fail(self, data: PartitionData, log: Log, error: Exception) -> None:
         """Answer a failed read with its error code; log errors that were not foreseen."""
@@ -328,6 +333,12 @@ class FetchReading:
     def _count_failures(self) -> None:
         self._metrics.request_errors += self._unforeseen_count
         self._unforeseen_count = 0
+
+
+def _pull(missing: Iterable[Cold]) -> None:
+    """Bring into memory what look-ups missed. For a thread; the next read reports errors."""
+    for cold in missing:
+        cold.pull()
 
 
 def _load(
@@ -354,6 +365,16 @@ def _has_diverged(log: Log, asked: FetchPartition, data: PartitionData) -> bool:
         epoch, end_offset = diverged
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
     return True
+
+
+def answers_of(topic: FetchTopic, response: FetchResponse, *, by_id: bool) -> list[PartitionData]:
+    """Add a topic to an answer; return the list for its partitions."""
+    answers: list[PartitionData] = []
+    name = "" if by_id else topic.topic
+    response.responses.append(
+        FetchableTopicResponse(topic=name, topic_id=topic.topic_id, partitions=answers)
+    )
+    return answers
 
 
 def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:

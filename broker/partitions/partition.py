@@ -87,7 +87,7 @@ class QueuedAppend:
 class ParkedFetch:
     """A fetch that waits. Watch lists hold it by identity."""
 
-    __slots__ = ("complete", "is_satisfied", "partitions", "request", "timer")
+    __slots__ = ("complete", "is_large", "is_satisfied", "partitions", "request", "timer")
 
     def __init__(
         self,
@@ -95,8 +95,11 @@ class ParkedFetch:
         partitions: list[Partition],
         is_satisfied: Callable[[], bool],
         complete: Callable[[], None],
+        *,
+        is_large: bool = False,
     ) -> None:
         self.request = request
+        self.is_large = is_large  # to count takes long: once in a turn of the loop
         self.partitions = partitions  # grows by those that wake
         self.is_satisfied = is_satisfied  # counts the bytes that could be read, reads nothing
         self.complete = complete  # reads and answers

@@ -6,6 +6,9 @@ DelayedFetch). It leaves every watch list when it is answered or its connection 
 are no longer than the fetches in flight. The fetch of a session watches those of its partitions
 that are awake; one that wakes meanwhile joins them.
 
+A fetch of very many partitions counts at most once in a turn of the loop, since a round of flushes
+may move the high watermark of all of them.
+
 A fetch that fails unexpectedly loses its connection. The other fetches, and the caller that
 notified them, are not affected.
 """
@@ -26,6 +29,7 @@ class Purgatory:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._parked: dict[ParkedFetch, None] = {}  # in the order they came
+        self._looks: dict[ParkedFetch, None] = {}  # large ones, of which partitions have news
         self._is_stopping = False
 
     @property
@@ -54,15 +58,35 @@ class Purgatory:
         if partition.sleepers:
             self._wake(partition)
         for fetch in tuple(partition.watchers):
-            if fetch.timer is None:
-                continue
-            try:
-                is_satisfied = fetch.is_satisfied()
-            except Exception as error:  # the read that follows answers it
-                owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
-                is_satisfied = True
-            if is_satisfied:
-                self._release(fetch)
+            if fetch.is_large:
+                self._look_soon(fetch)
+            else:
+                self._look(fetch)
+
+    def _look(self, fetch: ParkedFetch) -> None:
+        if fetch.timer is None:
+            return
+        try:
+            is_satisfied = fetch.is_satisfied()
+        except Exception as error:  # the read that follows answers it
+            owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
+            is_satisfied = True
+        if is_satisfied:
+            self._release(fetch)
+
+    def _look_soon(self, fetch: ParkedFetch) -> None:
+        """Look at a large fetch once, however many of its partitions have news in this turn."""
+        if not self._looks:
+            owners.soon(Owner.PARKED_FETCH, self._look_at_next)
+        self._looks[fetch] = None
+
+    def _look_at_next(self) -> None:
+        """Look at one large fetch in each turn of the loop."""
+        fetch = next(iter(self._looks))
+        del self._looks[fetch]
+        if self._looks:
+            owners.soon(Owner.PARKED_FETCH, self._look_at_next)
+        self._look(fetch)
 
     def release_all(self, partition: Partition) -> None:
         """Answer all fetches that watch a partition that is being removed."""

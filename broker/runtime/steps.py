@@ -61,9 +61,9 @@ class Stepper:
 
     __slots__ = (
         "_answer",
-        "_answered",
         "_clock",
         "_fail",
+        "_finish",
         "_is_due",
         "_metrics",
         "_queue",
@@ -76,10 +76,10 @@ class Stepper:
         metrics: Metrics,
         answer: Callable[[Request, Any], None],
         fail: Callable[[Request, Exception], None],
-        answered: Callable[[Request, Any], None] = lambda _request, _response: None,
+        finish: Callable[[Request, Any], Any] = lambda _request, response: response,
     ) -> None:
-        """`answered` hears of the answers that do not pass through `answer`."""
-        self._answered = answered
+        """`finish` returns what is sent of an answer that does not pass through `answer`."""
+        self._finish = finish
         self._clock = clock
         self._metrics = metrics
         self._answer = answer
@@ -95,7 +95,7 @@ class Stepper:
 
     def begin(self, request: Request, steps: Steps) -> None:
         """Answer `request` with the result of `steps`; at once, if this turn has time for it."""
-        job = _Job(request, steps)
+        job = _Job(request, steps, self._finish)
         if self._spent_ns >= SLICE_NS or not self._advance(job, SLICE_NS - self._spent_ns):
             self._metrics.answers_in_steps += 1
             self._queue.append(job)
@@ -141,7 +141,6 @@ class Stepper:
 
     def _end(self, job: _Job) -> None:
         if job.is_encoded:
-            self._answered(job.request, job.response)
             job.request.connection.respond(job.request, job.result)
         elif job.is_long and type(job.result) is Pending:
             request = job.request
@@ -155,7 +154,8 @@ class Stepper:
         It may have to be made once more, in steps again.
         """
         is_to_be_made = isinstance(response, GeneratorType)
-        job = _Job(request, response if is_to_be_made else _made(response))
+        steps = response if is_to_be_made else _made(response)
+        job = _Job(request, steps, self._finish)
         job.is_long = True
         self._queue.append(job)
         self._schedule()
@@ -169,15 +169,17 @@ def _made(response: Any) -> Steps:
 class _Job:
     """One request in progress: its answer is made and, if that took long, encoded in steps."""
 
-    __slots__ = ("is_encoded", "is_long", "request", "response", "result", "size", "steps")
+    __slots__ = ("_finish", "is_encoded", "is_long", "request", "result", "size", "steps")
 
-    def __init__(self, request: Request, steps: Steps) -> None:
+    def __init__(
+        self, request: Request, steps: Steps, finish: Callable[[Request, Any], Any]
+    ) -> None:
         self.request = request
         self.steps = steps
+        self._finish = finish
         self.size = 0
         self.is_long = False  # it has taken longer than a slice
         self.is_encoded = False
-        self.response: Any = None  # that is being encoded
         self.result: Any = None
 
     def step(self) -> bool:
@@ -190,8 +192,11 @@ class _Job:
             if self.is_encoded or not self.is_long or not is_message:
                 return True
             request = self.request
-            self.response = self.result
-            self.steps = request.info.dialect.encode_in_steps(request.header, self.result)
+            header = request.header
+            if header.opens_records:  # which is a thread's work, if they are many
+                return True
+            response = self._finish(request, self.result)
+            self.steps = request.info.dialect.encode_in_steps(header, response)
             self.is_encoded = True
             self.size = 0
         if self.size > ANSWER_BYTES_MAX:

@@ -39,6 +39,9 @@ SCALES: Final[dict[str, Scale]] = dict(
         _of("storage.segments.log_file", "PULL_BYTES", 100),
         _of("storage.files.open_files", "VIEWED_BYTES_MAX", 1_000),
         _of("broker.partitions.fetch_reading", "PRESSED_BYTES_MAX", 300),
+        # Fetches that are handled in steps.
+        _of("broker.partitions.large_reading", "LARGE", 0, 1, also="broker.handlers.fetch"),
+        _of("broker.partitions.large_reading", "PER_STEP", 1),
         # What a start reads, checks and sets aside at a time.
         _of("storage.opening.recovery", "CHUNK_BYTES", 150),
         _of("storage.segments.checked_batches", "CHUNK_BYTES", 150),

@@ -276,7 +276,7 @@ REPORTED_MAX: Final = 1 << 31
         "each partition of a fetch may fill the whole answer: the limit of bytes is not shared",
         "broker/partitions/fetch_reading.py",
         """\
-                left -= size
+            left -= size
 """,
         "",
     ),

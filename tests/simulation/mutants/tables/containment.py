@@ -20,15 +20,15 @@ MUTANTS = (
             (
                 "broker/partitions/purgatory.py",
                 """\
-            try:
-                is_satisfied = fetch.is_satisfied()
-            except Exception as error:  # the read that follows answers it
-                owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
-                is_satisfied = True
-            if is_satisfied:
+        try:
+            is_satisfied = fetch.is_satisfied()
+        except Exception as error:  # the read that follows answers it
+            owners.failed(Owner.PARKED_FETCH, error, "counting what a parked fetch waits for")
+            is_satisfied = True
+        if is_satisfied:
 """,
                 """\
-            if fetch.is_satisfied():
+        if fetch.is_satisfied():
 """,
             ),
             (
@@ -285,8 +285,8 @@ _UNANSWERED: Final = Hold.ANSWERS
         "a parked fetch is not woken when records become visible",
         "broker/partitions/purgatory.py",
         """\
-            if is_satisfied:
-                self._release(fetch)
+        if is_satisfied:
+            self._release(fetch)
 """,
         "",
     ),

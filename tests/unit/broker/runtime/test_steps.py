@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,3 +162,13 @@ async def test_a_step_that_fails_fails_its_request_alone() -> None:
 
 def test_all_steps_at_once() -> None:
     assert finished(Bench().steps("all", 3)) == "made"
+
+
+async def test_records_are_not_opened_in_steps() -> None:
+    """An answer whose records are opened is encoded whole, in a thread if they are many."""
+    bench = Bench()
+    request = bench.begin("maps", 3 * SLICE_MS)
+    request.header = SimpleNamespace(opens_records=True)
+    await bench.turns(4)
+    assert bench.answers == {"maps": "made"}
+    assert bench.connection.sent == []
