@@ -134,7 +134,8 @@ def _found_in_session(services: Services, cached: CachedPartition) -> Resolved:
 def _resolved_one(request: Request, services: Services) -> ResolvedTopics:
     (topic,) = request.body.topics
     (asked,) = topic.partitions
-    name = _name_of(topic, request, services)
+    by_name = request.header.api_version < TOPIC_ID_VERSION
+    name = topic.topic if by_name else _name_of(topic, request, services)
     return [(topic, [(asked, _resolved(services, name, asked))])]
 
 
