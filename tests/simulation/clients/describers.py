@@ -222,8 +222,9 @@ async def _simple(caller: Caller) -> None:
             UnregisterBrokerRequest(broker_id=rng.choice((2, 9))),
             CreateAclsRequest(
                 creations=[
+                    # Of no topic that others use: an ACL for one user refuses the others.
                     AclCreation(
-                        resource_type=2, resource_name=names[0], principal="User:a", host="*", **acl
+                        resource_type=2, resource_name="secret", principal="User:a", host="*", **acl
                     )
                 ]
             ),
