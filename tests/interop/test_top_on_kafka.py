@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 def work(address: str) -> None:
     """Thirty records in two partitions; a group that has committed 12 of them."""
     settings: dict[str, str | int | float | bool] = {"bootstrap.servers": address}
-    AdminClient(settings).create_topics([NewTopic("orders", 2)])["orders"].result(30)
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic("orders", 2)])["orders"].result(30)
     producer = Producer(settings)
     for number in range(30):
         producer.produce("orders", value=f"{number}", partition=number % 2)
