@@ -403,3 +403,35 @@ async def test_an_import_that_is_wrong_appends_nothing(
     refused = await running.post("messages/import", {"topic": "one", "records": given}, 400)
     assert said in refused["error"]["message"]
     assert running.services.partitions.get("one", 0).log.end_offset == 0
+
+
+# -- a broker in trouble -----------------------------------------------------------------------
+
+
+async def test_a_full_disk_and_an_offline_log_are_said_and_everything_answers(
+    tmp_path: Path,
+) -> None:
+    running = await ConsoleBroker.start(tmp_path / "data")
+    await running.post("topics/create", {"name": "one", "partitions": 2})
+    await running.post("messages/produce", {"topic": "one", "value": "x", "partition": 1})
+    assert await running.stop() == EXIT_CLEAN
+    (path,) = (tmp_path / "data").glob("one-0/*.log")
+    path.unlink()
+    path.mkdir()
+    running = await ConsoleBroker.start(tmp_path / "data")
+    running.metrics.disk_full_now = 1
+    told = json.dumps((await running.get("overview"))["notices"])
+    assert "The disk is full" in told
+    assert "1 partitions are offline: one-0" in told
+    assert (await running.get("disk"))["is_full"]
+    assert (await running.get("topics"))["topics"][0]["offline"] == 1
+    first, second = (await running.get("topic?topic=one"))["list"]
+    assert (first["is_offline"], second["is_offline"]) == (True, False)
+    assert len((await running.get("messages?topic=one"))["messages"]) == 1
+    await running.get("messages?topic=one&partition=0", 503)
+    for path_asked in ("groups", "clients", "log", "configs", "history", "transactions"):
+        await running.get(path_asked)
+    lines = (await running.ask("/metrics")).body.decode().splitlines()
+    assert "barnabas_disk_full 1" in lines
+    assert "kafka_server_replicamanager_offlinereplicacount 1" in lines
+    await running.stop()
