@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VIEWERS_MAX: Final = 16
 READERS_MAX: Final = 4  # requests that read records at a time; others wait
-REST_SECONDS: Final = 0.001
+REST_SECONDS: Final = 0.003
 BUSY_NS: Final = 100 * MS_NS
 EVENTS: Final = "text/event-stream; charset=utf-8"
 
