@@ -40,6 +40,7 @@ COMMANDS = {
     "groups": "client.commands.groups:groups",
     "health": "client.commands.health:health",
     "metrics": "client.commands.metrics:metrics",
+    "nursery": "client.commands.nursery:nursery",
     "produce": "client.commands.produce:produce",
     "quotas": "client.commands.quotas:quotas",
     "restore": "client.commands.backup:restore",

@@ -22,9 +22,10 @@ PACKAGES = {
     "config": ROOT,
     "client": ROOT,
     "pyspark_barnabas": ROOT / "pipelines",
+    "pytest_barnabas": ROOT / "testing",
 }
 # protocol is one module a message, and config one table: they are long by what they list.
-SIZED = ("broker", "storage", "client", "pyspark_barnabas")
+SIZED = ("broker", "storage", "client", "pyspark_barnabas", "pytest_barnabas")
 
 FILE_MAX = 400
 CLASS_MAX = 250

@@ -20,14 +20,22 @@ BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 PIPELINES = ROOT / "pipelines"
 PIPELINE_SOURCES = sorted((PIPELINES / "pyspark_barnabas").rglob("*.py"))
 PIPELINE_TESTS = sorted((PIPELINES / "tests").rglob("*.py"))
-CODE = [*SOURCES, *TESTS, *BENCHMARKS, *PIPELINE_SOURCES, *PIPELINE_TESTS]
+# The third: what tests of other programs import.
+KIT_SOURCES = sorted((ROOT / "testing" / "pytest_barnabas").rglob("*.py"))
+CODE = [*SOURCES, *TESTS, *BENCHMARKS, *PIPELINE_SOURCES, *PIPELINE_TESTS, *KIT_SOURCES]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "testing" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 OTHERS = [
     ROOT / "Makefile",
     ROOT / ".ci" / "run",
     ROOT / "pyproject.toml",
     ROOT / "pipelines" / "pyproject.toml",
+    ROOT / "testing" / "pyproject.toml",
 ]
 LOCKS = sorted([*ROOT.glob("requirements*.lock"), *(ROOT / "pipelines").glob("*.lock")])
 
@@ -213,7 +221,7 @@ def test_no_note_to_self_is_left(word):
 
 
 def test_nothing_is_printed():
-    sources = [*SOURCES, *PIPELINE_SOURCES]
+    sources = [*SOURCES, *PIPELINE_SOURCES, *KIT_SOURCES]
     assert [place for place, name in calls(sources) if name in ("print", "breakpoint")] == []
 
 
@@ -299,6 +307,13 @@ def test_pipelines_do_not_import_the_broker():
     """Executors install only this distribution; its tests start the broker as a process."""
     imported = rf"^\s*(from|import) ({'|'.join(PACKAGES)})\b"
     assert matches(imported, [*PIPELINE_SOURCES, *PIPELINE_TESTS]) == []
+
+
+def test_the_kit_does_not_import_the_broker():
+    """It starts the broker as a process: a user's own `config` or `client` stays his."""
+    imported = rf"^\s*(from|import) ({'|'.join(PACKAGES)}|barnabas)\b"
+    kit_tests = [path for path in TESTS if name_of(path).startswith("tests/kit/")]
+    assert matches(imported, [*KIT_SOURCES, *kit_tests]) == []
 
 
 # -- the one list of APIs --------------------------------------------------------------------------

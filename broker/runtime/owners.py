@@ -59,6 +59,7 @@ class Owner(Enum):
     TICKER = "one run of the periodic duty"
     COMPACTION = "the compaction pass"
     HTTP = "the HTTP connection, or what was asked"
+    TEST_CONTROL = "the command of the test"
     RELOAD = "the reload, which the next SIGHUP tries again"
     STOP = "this step of the stop"
 

@@ -61,6 +61,7 @@ ELSEWHERE = {
     "TRANSACTION": "tests/unit/broker/test_transactions.py",
     "TRANSACTION_LOADING": "tests/unit/broker/transactions/test_transaction_loading.py",
     "RELOAD": "tests/integration/test_reload.py",
+    "TEST_CONTROL": "tests/unit/broker/testing/test_control_link.py",
     "STOP": "tests/unit/broker/lifecycle/test_shutdown.py",
 }
 

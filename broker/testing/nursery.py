@@ -1,0 +1,154 @@
+"""The nursery: a warm process that forks fresh brokers, and ends with the program that started it.
+
+    program ── a line of JSON to standard input ──> nursery ── fork ──> broker, broker, …
+            <─ a line of JSON from standard output ─        <── socket pairs ──
+
+It has one thread and no event loop, since its children must find neither. It serves one command at
+a time, and compiles codecs while there is none.
+
+Nothing may be left behind when the program ends, however it ends. So the nursery ends its children
+and removes its directory when standard input ends, when the program's process has gone (a pidfd
+tells; a child of the program may hold the pipe open), and on SIGTERM. Brokers die with the nursery.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NoReturn
+
+from broker.testing import warm
+from broker.testing.message_line import Message, MessageReader, line_of
+from broker.testing.refusals import CommandRefused, check_names, command_of
+from broker.testing.ward import USUAL, Ward
+
+RECEIVE_BYTES: Final = 64 * 1024
+BROKERS_MAX: Final = 256
+
+
+def run(directory: str | None, parent: int) -> int:
+    """Serve until the program with the process id `parent` ends; return the exit code."""
+    warm.load()
+    root = tempfile.mkdtemp(prefix="barnabas-", dir=directory)
+    nursery = Nursery(root)
+    try:
+        _serve(nursery, parent)
+    finally:
+        nursery.end_all()
+        shutil.rmtree(root, ignore_errors=True)
+    return 0
+
+
+def _serve(nursery: Nursery, parent: int) -> None:
+    """Answer commands until the program ends."""
+    poller = select.poll()
+    poller.register(0, select.POLLIN)
+    told = _watch(parent)
+    if told is not None:
+        poller.register(told, select.POLLIN)
+    if os.getppid() != parent:
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _leave)
+    reader = MessageReader()
+    idle: Iterator[None] = warm.compile_codecs()
+    is_warm = False
+    while True:
+        ready = [number for number, _ in poller.poll(0 if not is_warm else None)]
+        if told in ready:
+            return
+        if not ready:
+            is_warm = next(idle, idle) is idle
+            continue
+        data = os.read(0, RECEIVE_BYTES)
+        if not data:
+            return
+        for message in reader.feed(data):
+            _write(line_of(nursery.answer(message)))
+
+
+def _watch(parent: int) -> int | None:
+    """Return a descriptor that is readable once `parent` has ended; None if there is none here."""
+    try:
+        return os.pidfd_open(parent)
+    except OSError:
+        return None
+
+
+def _leave(_number: int, _frame: object) -> NoReturn:
+    sys.exit(0)
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(1, view) :]
+
+
+class Nursery:
+    """The brokers of one program. `root` holds a directory for each."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._wards: dict[int, Ward] = {}
+        self._next = 0
+        self._commands: dict[str, Callable[[Message], Message]] = {
+            "start": self._start,
+            "end": self._end,
+            "kill": lambda message: self._ward(message).kill(),
+            "stop": lambda message: self._ward(message).stop(),
+            "restart": lambda message: self._ward(message).restart(),
+            "ask": lambda message: self._ward(message).child.ask(message["command"]),
+        }
+
+    def answer(self, message: Message) -> Message:
+        """Obey one command."""
+        name = str(message.pop("do", ""))
+        try:
+            return command_of(name, self._commands)(message)
+        except (CommandRefused, OSError) as error:
+            return {"refused": str(error)}
+
+    def end_all(self) -> None:
+        """End all brokers."""
+        for ward in self._wards.values():
+            ward.end()
+        self._wards.clear()
+
+    def _start(self, message: Message) -> Message:
+        check_names("start", message, ("settings",))
+        if len(self._wards) >= BROKERS_MAX:
+            raise CommandRefused(f"{BROKERS_MAX} brokers are there, the most: end some")
+        self._next += 1
+        home = os.path.join(self._root, str(self._next))
+        os.mkdir(home, 0o700)
+        log_path = os.path.join(home, "broker.log")
+        ward = Ward(os.path.join(home, "data"), {**USUAL, **message.get("settings", {})}, log_path)
+        try:
+            where = ward.start()
+        except BaseException:
+            ward.end()
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        self._wards[self._next] = ward
+        return {**where, "broker": self._next, "directory": ward.directory, "log": log_path}
+
+    def _end(self, message: Message) -> Message:
+        ward = self._ward(message)
+        ward.end()
+        del self._wards[message["broker"]]
+        with suppress(OSError):
+            shutil.rmtree(os.path.dirname(ward.directory))
+        return {}
+
+    def _ward(self, message: Message) -> Ward:
+        ward = self._wards.get(message.get("broker", 0))
+        if ward is None:
+            raise CommandRefused(f"there is no broker {message.get('broker')}")
+        return ward

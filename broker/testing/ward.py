@@ -1,0 +1,98 @@
+"""One broker for tests over its lives: its directory, its settings, and the child that runs it.
+
+The first life takes free ports; every further one listens on the same, so that clients find it
+again. The parent of the children is the process that has the `Ward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from broker.testing.hatched import Hatched
+from broker.testing.hatching import hatch
+from broker.testing.message_line import Message
+from broker.testing.refusals import CommandRefused
+from config.errors import ConfigError
+from config.load import Loaded, load
+
+# What a broker for tests has unless its settings say otherwise.
+USUAL: Final = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
+    "barnabas.http.listener": "127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Ward:
+    """A broker that may be killed and started again. Its methods raise CommandRefused."""
+
+    def __init__(
+        self, directory: str, settings: Mapping[str, str], log_path: str | None = None
+    ) -> None:
+        self.directory = directory
+        self.log_path = log_path
+        self._settings = dict(settings)
+        self._child: Hatched | None = None
+        self._where: Message = {}
+
+    @property
+    def child(self) -> Hatched:
+        """The running child."""
+        if self._child is None or self._child.exit_code is not None:
+            raise CommandRefused("the broker does not run: restart it first")
+        return self._child
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a child runs."""
+        return self._child is not None and self._child.exit_code is None
+
+    def start(self) -> Message:
+        """Begin a life; return where the broker listens."""
+        if self.is_running:
+            raise CommandRefused("the broker runs already: stop or kill it first")
+        from broker.testing.controlled_broker import run_controlled
+
+        self._child = hatch(partial(run_controlled, self._loaded()), self.log_path)
+        self._where = self._child.ready()
+        self._keep_ports()
+        return self._where
+
+    def kill(self) -> Message:
+        """End the life as `kill -9` does."""
+        self.child.kill()
+        return {}
+
+    def stop(self) -> Message:
+        """Stop the broker in order."""
+        return {"exit_code": self.child.stop()}
+
+    def restart(self) -> Message:
+        """Stop the broker in order, if it runs, and begin another life."""
+        if self.is_running:
+            self.stop()
+        return self.start()
+
+    def end(self) -> None:
+        """End the child, if there is one."""
+        if self._child is not None:
+            self._child.kill()
+
+    def _loaded(self) -> Loaded:
+        try:
+            return load(
+                set_values=[f"{name}={value}" for name, value in self._settings.items()],
+                data_dir=self.directory,
+            )
+        except ConfigError as error:
+            raise CommandRefused(str(error)) from None
+
+    def _keep_ports(self) -> None:
+        """Listen on the same ports in the next life."""
+        listeners = self._where["listeners"].values()
+        self._settings["listeners"] = ",".join(one["text"] for one in listeners)
+        if self._where["http"] is not None:
+            host = self._where["http"]["host"]
+            self._settings["barnabas.http.listener"] = f"{host}:{self._where['http']['port']}"

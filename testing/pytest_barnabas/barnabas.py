@@ -1,0 +1,171 @@
+"""One broker for tests: where it is, what is in it, and what is done to it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pytest_barnabas.errors import BarnabasError
+from pytest_barnabas.kafka_records import KafkaRecords, Record, record_of
+from pytest_barnabas.msgpack_caller import MsgpackCaller
+from pytest_barnabas.warm_process import WarmProcess
+
+WAIT_SECONDS: Final = 10.0
+LOG_BYTES_MAX: Final = 64 * 1024
+
+
+class Barnabas:
+    """A broker of its own directory and ports, from the constructor to `close`.
+
+    `settings` are keys of the broker's configuration, such as `{"num.partitions": 3}`. Its methods
+    raise BarnabasError if the broker does not do as it is told.
+    """
+
+    def __init__(self, settings: Mapping[str, object] | None = None) -> None:
+        self._warm = WarmProcess.of_this_process()
+        texts = {name: _setting(value) for name, value in (settings or {}).items()}
+        started = self._warm.ask("start", settings=texts)
+        self._number = started["broker"]
+        self.directory: str = started["directory"]
+        self._log: str = started["log"]
+        self._listeners: dict[str, dict[str, Any]] = started["listeners"]
+        self._http: dict[str, Any] | None = started["http"]
+        self._caller: MsgpackCaller | None = None
+        self._records = KafkaRecords(self._msgpack_caller)
+        self._names = itertools.count(1)
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        """Return the broker."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the broker."""
+        self.close()
+
+    def close(self) -> None:
+        """End the broker and remove its directory."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._hang_up()
+            self._warm.ask("end", broker=self._number)
+
+    # -- where it is ----------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT for clients of Kafka: `bootstrap.servers`."""
+        return self._address(is_msgpack=False)
+
+    @property
+    def msgpack(self) -> str:
+        """HOST:PORT of the msgpack dialect."""
+        return self._address(is_msgpack=True)
+
+    @property
+    def http(self) -> str:
+        """The address of console, /metrics and /readyz."""
+        if self._http is None:
+            raise BarnabasError("the broker has no HTTP listener: barnabas.http.listener is empty")
+        return f"http://{self._http['host']}:{self._http['port']}"
+
+    @property
+    def log(self) -> str:
+        """The end of the broker's log."""
+        with open(self._log, "rb") as file:
+            text = file.read()
+        return text[-LOG_BYTES_MAX:].decode(errors="replace")
+
+    def _address(self, *, is_msgpack: bool) -> str:
+        for one in self._listeners.values():
+            if one["protocol"].startswith("MSGPACK") == is_msgpack:
+                return f"{one['host']}:{one['port']}"
+        raise BarnabasError("the setting `listeners` has none of that dialect")
+
+    # -- what is in it --------------------------------------------------------------------------
+
+    def topic(self, name: str | None = None, partitions: int = 1, **configs: object) -> str:
+        """Create a topic and return its name, one of its own if none is given.
+
+        `configs` are Kafka's, with `_` in place of `.`: `retention_ms=1000`.
+        """
+        name = name or f"topic-{next(self._names)}"
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        self._records.create(name, partitions, dotted)
+        return name
+
+    def produce(
+        self,
+        topic: str,
+        *values: bytes | str | Mapping[str, Any] | None,
+        key: bytes | str | None = None,
+        partition: int = 0,
+    ) -> int:
+        """Write records with acks=all; return the offset of the first.
+
+        A record is a value, or a mapping with `key`, `value`, `headers` and `timestamp`.
+        """
+        if not values:
+            raise BarnabasError("produce was given no record: name at least one value")
+        return self._records.append(topic, partition, [record_of(value, key) for value in values])
+
+    def records(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        at_least: int = 0,
+        timeout: float = WAIT_SECONDS,
+        committed: bool = True,
+    ) -> list[Record]:
+        """Return the records of a topic, partition by partition; wait until there are `at_least`.
+
+        With `committed=False` those of open and aborted transactions are among them.
+        """
+        return self._records.wait_for(topic, partition, at_least, timeout, committed=committed)
+
+    # -- what is done to it ---------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """End the broker as `kill -9` does; `restart` begins another life."""
+        self._hang_up()
+        self._ask("kill")
+
+    def stop(self) -> None:
+        """Stop the broker in order; `restart` begins another life."""
+        self._hang_up()
+        self._ask("stop")
+
+    def restart(self) -> None:
+        """Stop the broker, if it runs, and start it again on its directory and its ports."""
+        self._hang_up()
+        self._ask("restart")
+
+    def _ask(self, do: str, **fields: Any) -> dict[str, Any]:
+        return self._warm.ask(do, broker=self._number, **fields)
+
+    def _tell(self, do: str, **fields: Any) -> dict[str, Any]:
+        """Have the broker's own process obey a command."""
+        return self._ask("ask", command={"do": do, **fields})
+
+    def _msgpack_caller(self) -> MsgpackCaller:
+        if self._caller is None:
+            host, _, port = self.msgpack.rpartition(":")
+            self._caller = MsgpackCaller((host, int(port)))
+        return self._caller
+
+    def _hang_up(self) -> None:
+        if self._caller is not None:
+            self._caller.close()
+            self._caller = None
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

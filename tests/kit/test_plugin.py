@@ -1,0 +1,30 @@
+"""The plugin in a pytest of its own: reports, and workers side by side."""
+
+from tests.kit import inner_pytest
+
+FOUR = """
+import os, pytest
+@pytest.mark.parametrize("number", range(8))
+def test_alone(barnabas, number):
+    topic = barnabas.topic("mine")
+    barnabas.produce(topic, str(number))
+    assert [record.value for record in barnabas.records(topic)] == [str(number).encode()]
+    open(f"worker-{os.environ['PYTEST_XDIST_WORKER']}", "a").close()
+"""
+
+
+def test_four_workers_have_brokers_of_their_own(tmp_path):
+    code, output = inner_pytest.run(tmp_path, FOUR, "-p", "xdist", "-n", "4")
+    assert code == 0, output
+    assert "8 passed" in output
+    assert len(list(tmp_path.glob("worker-*"))) == 4
+    assert list(tmp_path.glob("barnabas-*")) == []
+
+
+def test_a_failure_shows_the_brokers_log(tmp_path):
+    code, output = inner_pytest.run(
+        tmp_path, "def test_fails(barnabas): assert barnabas.topic() == 1\n"
+    )
+    assert code == 1
+    assert "Broker log" in output
+    assert "Kafka Server started" in output

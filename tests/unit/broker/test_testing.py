@@ -1,0 +1,77 @@
+"""Test control in parts: messages, refusals, what is warm, and who imports it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from broker.testing import warm
+from broker.testing.message_line import MessageReader, line_of
+from broker.testing.nursery import Nursery
+from broker.testing.refusals import CommandRefused, check_names
+from tests.support.broker_process import ROOT
+
+
+def test_messages_come_in_pieces():
+    reader = MessageReader()
+    line = line_of({"a": 1}) + line_of({"b": "\n"})
+    found = [message for byte in line for message in reader.feed(bytes([byte]))]
+    assert found == [{"a": 1}, {"b": "\n"}]
+
+
+def test_what_is_no_message_is_refused():
+    with pytest.raises(ValueError, match="JSON object"):
+        list(MessageReader().feed(b"[1]\n"))
+    with pytest.raises(json.JSONDecodeError):
+        list(MessageReader().feed(b"x\n"))
+
+
+def test_names_are_suggested():
+    check_names("a rule", {"api": 1}, ("api", "topic"))
+    with pytest.raises(
+        CommandRefused, match=r"no 'topc'; it has api, topic\. Did you mean topic\?"
+    ):
+        check_names("a rule", {"topc": 1}, ("api", "topic"))
+
+
+def test_a_nursery_refuses_what_it_does_not_know(tmp_path):
+    nursery = Nursery(str(tmp_path))
+    assert "Did you mean start?" in nursery.answer({"do": "strat"})["refused"]
+    assert nursery.answer({"do": "kill", "broker": 3}) == {"refused": "there is no broker 3"}
+    assert "has no 'setting'" in nursery.answer({"do": "start", "setting": {}})["refused"]
+    refused = nursery.answer({"do": "start", "settings": {"num.partition": "3"}})["refused"]
+    assert "num.partitions" in refused
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warm_process_has_no_threads_and_no_loop():
+    program = (
+        "import asyncio, threading\n"
+        "from broker.testing import warm\n"
+        "warm.load()\n"
+        "next(warm.compile_codecs())\n"
+        "assert threading.active_count() == 1\n"
+        "assert len(__import__('os').listdir('/proc/self/task')) == 1\n"
+        "assert asyncio._get_running_loop() is None\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_all_codecs_are_compiled():
+    assert sum(1 for _ in warm.compile_codecs()) == sum(
+        row.max_version - row.min_version + 1 for row in warm.HANDLERS
+    )
+
+
+def test_a_broker_without_test_control_has_none_of_it():
+    program = (
+        "import sys, client.cli, broker.server\n"
+        "from broker.handlers import HANDLERS\n"
+        "from broker.maintenance.housekeeping import GroupModules\n"
+        "for one in (*HANDLERS, GroupModules()): one.load()\n"
+        "import broker.http.http_listener, broker.console.door\n"
+        "found = [name for name in sys.modules if name.startswith('broker.testing')]\n"
+        "assert found == [], found\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
