@@ -125,6 +125,10 @@ class Dispatcher:
         except Exception as error:
             self._fail(request, error)
 
+    def put_around(self, wrap: Callable[[Handler], Handler]) -> None:
+        """Replace each handler by another around it. Before the first request."""
+        self._handlers = {key: wrap(row) for key, row in self._handlers.items()}
+
     @property
     def running_count(self) -> int:
         """How many handlers run as tasks."""

@@ -131,6 +131,11 @@ class Housekeeping:
         first_seconds = min(retention_seconds, config.log_initial_task_delay_ms / 1000)
         tickers.run(retention_seconds, first_seconds, self._retention)
 
+    @property
+    def is_resting(self) -> bool:
+        """Whether no duty runs."""
+        return self._tickers.are_resting
+
     async def stop(self) -> None:
         """Stop all tickers; one that is at work finishes first, but begins no further log."""
         await self._tickers.stop()

@@ -43,6 +43,11 @@ class Tickers:
         every = self._every(seconds, first_seconds, duty, name)
         self._tasks.append(owners.spawn(Owner.TICKER, every, name))
 
+    @property
+    def are_resting(self) -> bool:
+        """Whether no duty that has a task runs, or is about to."""
+        return not any(rest.done() for rest in self._resting.values())
+
     async def stop(self) -> None:
         """Stop all; a duty that runs ends first."""
         self.is_stopping = True

@@ -19,6 +19,11 @@ def let_others_run() -> None:
     time.sleep(0)
 
 
+def hold(seconds: float) -> None:
+    """Let the calling thread wait; for tests that ask for a slow disk."""
+    time.sleep(seconds)
+
+
 class Clock(Protocol):
     """Both clocks, as the broker uses them."""
 

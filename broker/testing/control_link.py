@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from broker.testing.command_refused import CommandRefused, command_of
 from broker.testing.hatched import RECEIVE_BYTES
 from broker.testing.message_line import Message, MessageReader, line_of
-from broker.testing.refusals import CommandRefused, command_of
 
 Command = Callable[[Message], Awaitable[Message]]
 

@@ -12,8 +12,8 @@ import signal
 import socket
 from typing import Final
 
+from broker.testing.command_refused import CommandRefused
 from broker.testing.message_line import Message, MessageReader, line_of
-from broker.testing.refusals import CommandRefused
 
 READY_SECONDS: Final = 60.0  # also of a recovery
 ANSWER_SECONDS: Final = 60.0

@@ -24,8 +24,8 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from broker.testing import warm
+from broker.testing.command_refused import CommandRefused, check_names, command_of
 from broker.testing.message_line import Message, MessageReader, line_of
-from broker.testing.refusals import CommandRefused, check_names, command_of
 from broker.testing.ward import USUAL, Ward
 
 RECEIVE_BYTES: Final = 64 * 1024
@@ -104,6 +104,7 @@ class Nursery:
             "kill": lambda message: self._ward(message).kill(),
             "stop": lambda message: self._ward(message).stop(),
             "restart": lambda message: self._ward(message).restart(),
+            "look": lambda message: self._ward(message).look(),
             "ask": lambda message: self._ward(message).child.ask(message["command"]),
         }
 

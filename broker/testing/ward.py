@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from broker.testing.command_refused import CommandRefused
 from broker.testing.hatched import Hatched
 from broker.testing.hatching import hatch
 from broker.testing.message_line import Message
-from broker.testing.refusals import CommandRefused
 from config.errors import ConfigError
 from config.load import Loaded, load
 
@@ -22,6 +22,8 @@ USUAL: Final = {
     "listeners": "PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
     "barnabas.http.listener": "127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
+    # A fetch of a session names only what is new to it: rules for topics would not meet the rest.
+    "max.incremental.fetch.session.cache.slots": "0",
 }
 
 
@@ -36,6 +38,7 @@ class Ward:
         self._settings = dict(settings)
         self._child: Hatched | None = None
         self._where: Message = {}
+        self._state: Message = {}  # rules and requests, as the last life has left them
 
     @property
     def child(self) -> Hatched:
@@ -55,19 +58,27 @@ class Ward:
             raise CommandRefused("the broker runs already: stop or kill it first")
         from broker.testing.controlled_broker import run_controlled
 
-        self._child = hatch(partial(run_controlled, self._loaded()), self.log_path)
+        self._child = hatch(partial(run_controlled, self._loaded(), self._state), self.log_path)
         self._where = self._child.ready()
         self._keep_ports()
         return self._where
 
     def kill(self) -> Message:
         """End the life as `kill -9` does."""
+        self.look()
         self.child.kill()
         return {}
 
     def stop(self) -> Message:
         """Stop the broker in order."""
+        self.look()
         return {"exit_code": self.child.stop()}
+
+    def look(self) -> Message:
+        """Return the rules with their counts, and what clients have asked, also if it has ended."""
+        if self.is_running:
+            self._state = self.child.ask({"do": "state"})
+        return self._state
 
     def restart(self) -> Message:
         """Stop the broker in order, if it runs, and begin another life."""

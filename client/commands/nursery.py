@@ -8,8 +8,10 @@ import sys
 
 import click
 
+from client.commands.careful_command import CarefulCommand
 
-@click.command(hidden=True)
+
+@click.command(cls=CarefulCommand, hidden=True)
 @click.option("--directory", metavar="DIR", help="Where directories of brokers are made.")
 def nursery(directory: str | None) -> None:
     """Fork brokers for tests, by commands on standard input, until it ends.

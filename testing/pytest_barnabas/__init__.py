@@ -13,5 +13,14 @@ The package `barnabas` is never imported here.
 from pytest_barnabas.barnabas import Barnabas
 from pytest_barnabas.errors import BarnabasError, BrokerError
 from pytest_barnabas.kafka_records import Record
+from pytest_barnabas.rules import Asked, Rule, RuleNotMet
 
-__all__ = ["Barnabas", "BarnabasError", "BrokerError", "Record"]
+__all__ = [
+    "Asked",
+    "Barnabas",
+    "BarnabasError",
+    "BrokerError",
+    "Record",
+    "Rule",
+    "RuleNotMet",
+]

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from pytest_barnabas.errors import BarnabasError
 from pytest_barnabas.kafka_records import KafkaRecords, Record, record_of
 from pytest_barnabas.msgpack_caller import MsgpackCaller
+from pytest_barnabas.rules import Asked, Rule
 from pytest_barnabas.warm_process import WarmProcess
 
 WAIT_SECONDS: Final = 10.0
@@ -36,6 +37,7 @@ class Barnabas:
         self._records = KafkaRecords(self._msgpack_caller)
         self._names = itertools.count(1)
         self._is_closed = False
+        self._rules: list[Rule] = []
 
     def __enter__(self) -> Self:
         """Return the broker."""
@@ -47,8 +49,12 @@ class Barnabas:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the broker."""
-        self.close()
+        """End the broker. Raises RuleNotMet if a rule must be met and was not."""
+        try:
+            if error is None:
+                self.check_rules()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """End the broker and remove its directory."""
@@ -147,6 +153,68 @@ class Barnabas:
         """Stop the broker, if it runs, and start it again on its directory and its ports."""
         self._hang_up()
         self._ask("restart")
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def advance(
+        self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
+    ) -> None:
+        """Let time pass in the broker, and wait for what it brings.
+
+        Retention, sessions, answers that wait, transactions and producers see it; clients do not,
+        and send nothing meanwhile.
+        """
+        passed = seconds + 60 * (minutes + 60 * (hours + 24 * days))
+        self._tell("advance", seconds=passed)
+
+    # -- faults ---------------------------------------------------------------------------------
+
+    def rule(self, **rule: Any) -> Rule:
+        """Put a rule of faults into force, and return it.
+
+        For requests: `api` ("produce", or "*"), `client`, `topic` (patterns), `partition`; then
+        `error` (a name of Kafka's), `delay` (seconds), or `drop`: the connection ends "before" the
+        request is handled, "after" it, or after so many bytes of the answer. For the file system:
+        `call` ("pwrite", "fdatasync", ...), `file` (a pattern); then `error` ("EIO", "ENOSPC"),
+        `delay`, or `half=True`. `nth` is 3, "3+" or "2-5" of those that fit. With `must_be_met` the
+        test fails if the rule was never met.
+        """
+        row = self._tell("add_rule", rule=rule)
+        made = Rule(row["number"], rule, self._rows, self._remove_rule)
+        self._rules.append(made)
+        return made
+
+    def check_rules(self) -> None:
+        """Raise RuleNotMet if a rule must be met and was not."""
+        for rule in self._rules:
+            rule.check()
+
+    def fill_disk(self, free_bytes: int = 0) -> None:
+        """Let the broker write so many bytes more, and then find its disk full."""
+        self._tell("fill_disk", free_bytes=free_bytes)
+
+    def free_disk(self) -> None:
+        """Let the disk have room again."""
+        self._tell("fill_disk")
+
+    def requests(
+        self, api: str | None = None, *, client: str | None = None, topic: str | None = None
+    ) -> list[Asked]:
+        """Return what clients have asked, the latest 10,000, without what this object asks."""
+        return [
+            asked
+            for asked in (Asked(**one) for one in self._ask("look").get("requests", ()))
+            if (api is None or asked.api == api)
+            and (client is None or asked.client == client)
+            and (topic is None or topic in asked.topics)
+        ]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._ask("look").get("rules", [])
+        return rows
+
+    def _remove_rule(self, number: int) -> None:
+        self._tell("remove_rule", number=number)
 
     def _ask(self, do: str, **fields: Any) -> dict[str, Any]:
         return self._warm.ask(do, broker=self._number, **fields)

@@ -31,9 +31,10 @@ def barnabas(
     for mark in reversed(list(request.node.iter_markers("barnabas"))):
         for given in (*mark.args, mark.kwargs):
             settings |= {name.replace("_", "."): value for name, value in given.items()}
-    with Barnabas(settings) as broker:
-        request.node.stash.setdefault(_IN_USE, []).append(broker)
-        yield broker
+    broker = Barnabas(settings)
+    request.node.stash.setdefault(_IN_USE, []).append(broker)
+    yield broker
+    broker.close()
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "barnabas(settings): settings of the broker of the fixture `barnabas`"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail the test itself if a rule that must be met was not."""
+    result = yield
+    for broker in item.stash.get(_IN_USE, []):
+        broker.check_rules()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,5 +5,6 @@ from pytest_barnabas.plugin import (  # noqa: F401
     barnabas_session,
     barnabas_settings,
     pytest_configure,
+    pytest_runtest_call,
     pytest_runtest_makereport,
 )

@@ -7,9 +7,13 @@ import sys
 import pytest
 
 from broker.testing import warm
+from broker.testing.command_refused import CommandRefused, check_names
+from broker.testing.controlled_files import ControlledFiles
 from broker.testing.message_line import MessageReader, line_of
+from broker.testing.nth_times import NthTimes
 from broker.testing.nursery import Nursery
-from broker.testing.refusals import CommandRefused, check_names
+from broker.testing.rule_book import RuleBook
+from broker.testing.unsynced import Unsynced
 from tests.support.broker_process import ROOT
 
 
@@ -75,3 +79,34 @@ def test_a_broker_without_test_control_has_none_of_it():
         "assert found == [], found\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_times_are_read():
+    assert NthTimes.of("2-3").has(3)
+    assert not NthTimes.of("2-3").has(4)
+    assert NthTimes.of("2+").has(1_000)
+    assert not NthTimes.of(2).meets(NthTimes.of("3+"))
+    with pytest.raises(CommandRefused, match="expected the number of a time"):
+        NthTimes.of("third")
+
+
+def test_a_power_cut_takes_back_what_was_not_synced(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    files = ControlledFiles(str(data), RuleBook(), Unsynced(str(tmp_path / "stash")))
+    kept = files.open(str(data / "kept"), create=True)
+    kept.pwrite(b"synced", 0)
+    kept.fdatasync()
+    files.sync_directory(str(data))
+    kept.pwrite(b"SY", 0)
+    kept.pwrite(b" and more", 6)
+    kept.truncate(3)
+    files.open(str(data / "new"), create=True).pwrite(b"x", 0)
+    files.rename(str(data / "kept"), str(data / "renamed"))
+    files.replace(str(data / "small"), b"durable")  # syncs the directory
+    files.unlink(str(data / "small"))
+    assert files.cut_power() > 0
+    assert sorted(path.name for path in data.iterdir()) == ["new", "renamed", "small"]
+    assert (data / "renamed").read_bytes() == b"synced"
+    assert (data / "new").read_bytes() == b""
+    assert (data / "small").read_bytes() == b"durable"

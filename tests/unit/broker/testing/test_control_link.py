@@ -4,8 +4,8 @@ import asyncio
 import json
 import socket
 
+from broker.testing.command_refused import CommandRefused
 from broker.testing.control_link import ControlLink
-from broker.testing.refusals import CommandRefused
 
 
 async def echo(message):
