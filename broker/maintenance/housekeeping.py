@@ -198,6 +198,10 @@ class Housekeeping:
             error = caught
         self._complain(self._services.logs.directory.path, error)
 
+    async def write_checkpoints(self) -> None:
+        """Write the recovery points of all logs now."""
+        await self._checkpoints()
+
     async def _checkpoint(self, log: Log) -> None:
         checkpoint = log.begin_checkpoint()
         if checkpoint is None:

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import logging
 import os
+import signal
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -95,6 +96,8 @@ class ControlledBroker(Broker):
                 "state": self._state,
                 "fill_disk": self._fill_disk,
                 "advance": self._advance,
+                "settle": self._settle,
+                "cut_power": self._cut_power,
             },
         )
 
@@ -161,6 +164,21 @@ class ControlledBroker(Broker):
         await asyncio.sleep(0)
         await _until(lambda: housekeeping.is_resting and not commit.is_flushing)
         return {"now_ms": self._clock.now_ms()}
+
+    async def _settle(self, message: Message) -> Message:
+        """Wait until what is written is on the disk, and write the recovery points."""
+        check_names("settle", message, ())
+        commit, housekeeping = self._assembly.services.commit, self._serving.housekeeping
+        await _until(lambda: not commit.is_flushing)
+        await housekeeping.write_checkpoints()
+        return {}
+
+    async def _cut_power(self, message: Message) -> Message:
+        """Take back what was not synced, and end the process: nothing runs after that."""
+        check_names("cut_power", message, ())
+        self._link.tell({"changes": self._files.cut_power()})
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
 
     def _where(self) -> Message:
         http = self._http and self._http.getsockname()

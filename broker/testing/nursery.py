@@ -104,6 +104,9 @@ class Nursery:
             "kill": lambda message: self._ward(message).kill(),
             "stop": lambda message: self._ward(message).stop(),
             "restart": lambda message: self._ward(message).restart(),
+            "snapshot": lambda message: self._ward(message).snapshot(str(message.get("name"))),
+            "restore": lambda message: self._ward(message).restore(str(message.get("name"))),
+            "cut_power": lambda message: self._ward(message).cut_power(),
             "look": lambda message: self._ward(message).look(),
             "ask": lambda message: self._ward(message).child.ask(message["command"]),
         }

@@ -6,11 +6,15 @@ again. The parent of the children is the process that has the `Ward`.
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from broker.testing.command_refused import CommandRefused
+from broker.testing.command_refused import CommandRefused, suggestion
+from broker.testing.directory_copy import copy_directory
 from broker.testing.hatched import Hatched
 from broker.testing.hatching import hatch
 from broker.testing.message_line import Message
@@ -85,6 +89,53 @@ class Ward:
         if self.is_running:
             self.stop()
         return self.start()
+
+    def snapshot(self, name: str) -> Message:
+        """Copy the directory as it is now; the broker stands still meanwhile."""
+        place = self._snapshot_of(name)
+        if os.path.lexists(place):
+            raise CommandRefused(f"there is a snapshot {name!r} already: give it another name")
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if not self.is_running:
+            copy_directory(self.directory, place)
+            return {}
+        self.child.ask({"do": "settle"})
+        self.child.signal(signal.SIGSTOP)
+        try:
+            copy_directory(self.directory, place)
+        finally:
+            self.child.signal(signal.SIGCONT)
+        return {}
+
+    def restore(self, name: str) -> Message:
+        """End the life, and begin another one on the copy of a snapshot."""
+        place = self._snapshot_of(name)
+        if not os.path.isdir(place):
+            kept = os.path.dirname(place)
+            known = sorted(os.listdir(kept)) if os.path.isdir(kept) else []
+            raise CommandRefused(
+                f"there is no snapshot {name!r}; there are {', '.join(known) or 'none'}."
+                f"{suggestion(name, known)}"
+            )
+        if self.is_running:
+            self.kill()
+        shutil.rmtree(self.directory)
+        copy_directory(place, self.directory)
+        return self.start()
+
+    def cut_power(self) -> Message:
+        """End the life, and take back what the disk was not told to keep."""
+        self.look()
+        answer = self.child.ask({"do": "cut_power"})
+        self.child.kill()
+        return answer
+
+    def _snapshot_of(self, name: str) -> str:
+        if not name or not name.replace("-", "").replace("_", "").isalnum():
+            raise CommandRefused(
+                f"the name of the snapshot is {name!r}, expected letters, digits, - and _"
+            )
+        return os.path.join(os.path.dirname(self.directory), "snapshots", name)
 
     def end(self) -> None:
         """End the child, if there is one."""

@@ -154,6 +154,25 @@ class Barnabas:
         self._hang_up()
         self._ask("restart")
 
+    # -- its directory --------------------------------------------------------------------------
+
+    def snapshot(self, name: str = "snapshot") -> None:
+        """Keep a copy of all topics, groups and settings under a name."""
+        self._ask("snapshot", name=name)
+
+    def restore(self, name: str = "snapshot") -> None:
+        """Begin another life with what a snapshot has; clients connect again by themselves."""
+        self._hang_up()
+        self._ask("restore", name=name)
+
+    def power_cut(self) -> int:
+        """End the broker and take back all that it has not synced; return how many changes.
+
+        `restart` begins another life. What a `kill` has left in memory counts as synced.
+        """
+        self._hang_up()
+        return int(self._ask("cut_power")["changes"])
+
     # -- time -----------------------------------------------------------------------------------
 
     def advance(
