@@ -44,7 +44,7 @@ def test_snapshots_have_names(barnabas):
     barnabas.snapshot("one")
     with pytest.raises(BarnabasError, match="already"):
         barnabas.snapshot("one")
-    with pytest.raises(BarnabasError, match="there are one. Did you mean one"):
+    with pytest.raises(BarnabasError, match=r"there are one\. Did you mean one"):
         barnabas.restore("onee")
     with pytest.raises(BarnabasError, match="letters"):
         barnabas.snapshot("../one")

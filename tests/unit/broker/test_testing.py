@@ -9,6 +9,7 @@ import pytest
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, check_names
 from broker.testing.controlled_files import ControlledFiles
+from broker.testing.directory_copy import copy_directory
 from broker.testing.message_line import MessageReader, line_of
 from broker.testing.nth_times import NthTimes
 from broker.testing.nursery import Nursery
@@ -79,6 +80,21 @@ def test_a_broker_without_test_control_has_none_of_it():
         "assert found == [], found\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_a_copy_keeps_holes_and_names(tmp_path):
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    with (source / "inner" / "sparse").open("wb") as file:
+        file.truncate(10 * 1024 * 1024)
+        file.seek(5_000_000)
+        file.write(b"here")
+    (source / "empty").touch()
+    copy_directory(str(source), str(tmp_path / "copy"))
+    copied = tmp_path / "copy" / "inner" / "sparse"
+    assert copied.read_bytes() == (source / "inner" / "sparse").read_bytes()
+    assert copied.stat().st_blocks * 512 < 1024 * 1024
+    assert (tmp_path / "copy" / "empty").read_bytes() == b""
 
 
 def test_times_are_read():
