@@ -20,13 +20,19 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from client.commands.lazy_group import LazyGroup
 from config.errors import ConfigError
 
+if TYPE_CHECKING:
+    from config.load import Loaded
+
 REFUSED = 2
+TEST_CONTROL = "BARNABAS_TEST_CONTROL"  # the option, for images
 COMMANDS = {
     "acls": "client.commands.acls:acls",
     "backup": "client.commands.backup:backup",
@@ -98,8 +104,18 @@ def main() -> None:
     is_flag=True,
     help="Change nothing in the directory; sets barnabas.read.only=true.",
 )
+@click.option(
+    "--test-control",
+    metavar="HOST:PORT",
+    help="Obey tests by JSON over HTTP there; only for brokers whose data nobody needs.",
+)
 def serve(
-    file: str | None, data_dir: str | None, assignments: tuple[str, ...], *, read_only: bool
+    file: str | None,
+    data_dir: str | None,
+    assignments: tuple[str, ...],
+    *,
+    read_only: bool,
+    test_control: str | None,
 ) -> None:
     """Run the broker until SIGTERM or SIGINT; a second signal stops it without waiting.
 
@@ -112,18 +128,41 @@ def serve(
 
     if read_only:
         assignments = (*assignments, "barnabas.read.only=true")
+    environment = dict(os.environ)
+    test_control = test_control or environment.get(TEST_CONTROL)
+    environment.pop(TEST_CONTROL, None)
     read = functools.partial(
-        load, file=file, environment=os.environ, set_values=assignments, data_dir=data_dir
+        load, file=file, environment=environment, set_values=assignments, data_dir=data_dir
     )
     try:
         loaded = read()
     except ConfigError as error:
         _say(f"barnabas cannot start: {error}")
         sys.exit(REFUSED)
+    if test_control:
+        sys.exit(_serve_for_tests(loaded, read, test_control))
     gc.disable()  # until it serves: what a start allocates is kept
     from broker.server import run
 
     sys.exit(run(loaded, read))
+
+
+def _serve_for_tests(loaded: Loaded, read: Callable[..., Loaded], place: str) -> int:
+    """Run the broker as a child that tests may kill, and serve their commands."""
+    from broker.testing.command_refused import CommandRefused
+    from broker.testing.control_http import serve as serve_commands
+
+    values = read.keywords["set_values"]  # type: ignore[attr-defined]
+
+    def with_settings(settings: Mapping[str, str]) -> Loaded:
+        kept = [one for one in values if one.partition("=")[0].strip() not in settings]
+        return read(set_values=[*kept, *(f"{key}={value}" for key, value in settings.items())])
+
+    try:
+        return serve_commands(loaded, with_settings, place)
+    except (CommandRefused, OSError) as error:
+        _say(f"barnabas cannot start: {error}")
+        return REFUSED
 
 
 def _say(sentence: str) -> None:

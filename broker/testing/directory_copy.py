@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 
 
 def copy_directory(source: str, target: str) -> None:
-    """Copy files and directories below `source` to `target`, which does not exist yet."""
-    os.mkdir(target, 0o750)
+    """Copy files and directories below `source` to `target`, which is empty or missing."""
+    os.makedirs(target, 0o750, exist_ok=True)
     for entry in os.scandir(source):
         there = os.path.join(target, entry.name)
         if entry.is_dir(follow_symlinks=False):
@@ -17,6 +18,15 @@ def copy_directory(source: str, target: str) -> None:
             os.symlink(os.readlink(entry.path), there)
         else:
             _copy_file(entry.path, there)
+
+
+def empty_directory(path: str) -> None:
+    """Remove what is in a directory, which may be where a disk is mounted."""
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def _copy_file(source: str, target: str) -> None:

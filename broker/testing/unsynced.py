@@ -111,7 +111,7 @@ class Unsynced:
     def loses(self, path: str) -> None:
         """Note that a file is about to lose its name."""
         kept = self._keep(path)
-        self._note_name(path, lambda: os.replace(kept, path), kept)
+        self._note_name(path, lambda: _put_back(kept, path), kept)
 
     def lost_directory(self, path: str) -> None:
         """Note that an empty directory has been removed."""
@@ -124,7 +124,7 @@ class Unsynced:
         def undo() -> None:
             os.replace(new, old)
             if kept is not None:
-                os.replace(kept, new)
+                _put_back(kept, new)
 
         self._note_name(new, undo, kept)
         self._follow(old, new)
@@ -140,7 +140,10 @@ class Unsynced:
         os.makedirs(self._stash, exist_ok=True)
         self._stashed += 1
         kept = os.path.join(self._stash, str(self._stashed))
-        os.link(path, kept)
+        try:
+            os.link(path, kept)
+        except OSError:  # another disk, where a directory of data is mounted
+            shutil.copyfile(path, kept)
         return kept
 
     def _note_name(self, path: str, undo: Undo, kept: str | None) -> None:
@@ -168,6 +171,10 @@ class Unsynced:
         self._contents.clear()
         self._names.clear()
         return len(changes)
+
+
+def _put_back(kept: str, path: str) -> None:
+    shutil.move(kept, path)
 
 
 def _inode(fd: int) -> Inode:

@@ -7,27 +7,27 @@ again. The parent of the children is the process that has the `Ward`.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 from broker.testing.command_refused import CommandRefused, suggestion
-from broker.testing.directory_copy import copy_directory
+from broker.testing.directory_copy import copy_directory, empty_directory
 from broker.testing.hatched import Hatched
 from broker.testing.hatching import hatch
 from broker.testing.message_line import Message
 from config.errors import ConfigError
 from config.load import Loaded, load
 
+# A fetch of a session names only what is new to it: rules for topics would not meet the rest.
+NO_SESSIONS: Final = {"max.incremental.fetch.session.cache.slots": "0"}
 # What a broker for tests has unless its settings say otherwise.
 USUAL: Final = {
     "listeners": "PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
     "barnabas.http.listener": "127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
-    # A fetch of a session names only what is new to it: rules for topics would not meet the rest.
-    "max.incremental.fetch.session.cache.slots": "0",
+    **NO_SESSIONS,
 }
 
 
@@ -35,13 +35,20 @@ class Ward:
     """A broker that may be killed and started again. Its methods raise CommandRefused."""
 
     def __init__(
-        self, directory: str, settings: Mapping[str, str], log_path: str | None = None
+        self,
+        directory: str,
+        settings: Mapping[str, str],
+        log_path: str | None = None,
+        read: Callable[[Mapping[str, str]], Loaded] | None = None,
     ) -> None:
+        """`read` returns the configuration with given settings; without it they are all."""
         self.directory = directory
         self.log_path = log_path
         self._settings = dict(settings)
+        self._read = read or self._read_settings
         self._child: Hatched | None = None
-        self._where: Message = {}
+        self.where: Message = {}
+        self._is_down = False  # as a command wanted
         self._state: Message = {}  # rules and requests, as the last life has left them
 
     @property
@@ -50,6 +57,17 @@ class Ward:
         if self._child is None or self._child.exit_code is not None:
             raise CommandRefused("the broker does not run: restart it first")
         return self._child
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the child has ended, and no command has told it to."""
+        return self._child is not None and not self._is_down and not self.is_running
+
+    @property
+    def exit_code(self) -> int:
+        """The code with which the last child has ended."""
+        code = self._child.exit_code if self._child is not None else None
+        return 0 if code is None else code
 
     @property
     def is_running(self) -> bool:
@@ -63,19 +81,22 @@ class Ward:
         from broker.testing.controlled_broker import run_controlled
 
         self._child = hatch(partial(run_controlled, self._loaded(), self._state), self.log_path)
-        self._where = self._child.ready()
+        self.where = self._child.ready()
+        self._is_down = False
         self._keep_ports()
-        return self._where
+        return self.where
 
     def kill(self) -> Message:
         """End the life as `kill -9` does."""
         self.look()
+        self._is_down = True
         self.child.kill()
         return {}
 
     def stop(self) -> Message:
         """Stop the broker in order."""
         self.look()
+        self._is_down = True
         return {"exit_code": self.child.stop()}
 
     def look(self) -> Message:
@@ -119,13 +140,14 @@ class Ward:
             )
         if self.is_running:
             self.kill()
-        shutil.rmtree(self.directory)
+        empty_directory(self.directory)
         copy_directory(place, self.directory)
         return self.start()
 
     def cut_power(self) -> Message:
         """End the life, and take back what the disk was not told to keep."""
         self.look()
+        self._is_down = True
         answer = self.child.ask({"do": "cut_power"})
         self.child.kill()
         return answer
@@ -142,19 +164,22 @@ class Ward:
         if self._child is not None:
             self._child.kill()
 
+    def _read_settings(self, settings: Mapping[str, str]) -> Loaded:
+        return load(
+            set_values=[f"{name}={value}" for name, value in settings.items()],
+            data_dir=self.directory,
+        )
+
     def _loaded(self) -> Loaded:
         try:
-            return load(
-                set_values=[f"{name}={value}" for name, value in self._settings.items()],
-                data_dir=self.directory,
-            )
+            return self._read(self._settings)
         except ConfigError as error:
             raise CommandRefused(str(error)) from None
 
     def _keep_ports(self) -> None:
         """Listen on the same ports in the next life."""
-        listeners = self._where["listeners"].values()
+        listeners = self.where["listeners"].values()
         self._settings["listeners"] = ",".join(one["text"] for one in listeners)
-        if self._where["http"] is not None:
-            host = self._where["http"]["host"]
-            self._settings["barnabas.http.listener"] = f"{host}:{self._where['http']['port']}"
+        if self.where["http"] is not None:
+            host = self.where["http"]["host"]
+            self._settings["barnabas.http.listener"] = f"{host}:{self.where['http']['port']}"

@@ -1,0 +1,160 @@
+"""`serve --test-control`: one broker that obeys commands as JSON over HTTP, for any language.
+
+    POST /add_rule   {"rule": {"api": "produce", "nth": 1, "error": "REQUEST_TIMED_OUT"}}
+    POST /advance    {"seconds": 691200}
+    GET  /state      where the broker listens, the rules with their counts, what clients asked
+
+The parent has the port of its own and one thread; the broker is its child, so it can be killed and
+started again. 200 is an answer, 400 has `{"refused": sentence}`. A page in a browser cannot send a
+command: it would have to name its origin, and what is not JSON is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from ipaddress import ip_address
+from typing import Any, Final, NoReturn
+
+from broker.testing import warm
+from broker.testing.command_refused import CommandRefused, command_of
+from broker.testing.message_line import Message
+from broker.testing.ward import NO_SESSIONS, Ward
+from config.load import Loaded
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+REQUEST_SECONDS: Final = 10
+POLL_SECONDS: Final = 0.2
+IN_THE_BROKER: Final = ("add_rule", "remove_rule", "fill_disk", "advance")
+
+
+class ToldToStop(Exception):
+    """SIGTERM or SIGINT has come."""
+
+
+def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: str) -> int:
+    """Serve a broker and its commands at `place`, HOST:PORT; return the broker's exit code."""
+    host, _, port = place.rpartition(":")
+    if not port.isdigit():
+        raise CommandRefused(f"--test-control is {place!r}, expected HOST:PORT, or :PORT")
+    usual = {} if any(name in loaded.static for name in NO_SESSIONS) else NO_SESSIONS
+    ward = Ward(os.path.abspath(loaded.config.data_directory), usual, None, read)
+    warm.load()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop)
+    with ControlServer((host or "0.0.0.0", int(port)), ward) as server:  # noqa: S104 - as asked for
+        try:
+            ward.start()
+            while not ward.has_failed:
+                server.handle_request()
+        except ToldToStop:
+            return int(ward.stop()["exit_code"]) if ward.is_running else 0
+        finally:
+            ward.end()
+    return ward.exit_code
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    raise ToldToStop
+
+
+class ControlServer(HTTPServer):
+    """The port for commands to `ward`."""
+
+    timeout = POLL_SECONDS
+
+    def __init__(self, place: tuple[str, int], ward: Ward) -> None:
+        super().__init__(place, _ControlHandler)
+        self.is_loopback = ip_address(place[0]).is_loopback
+        self.commands: dict[str, Callable[[Message], Message]] = {
+            "start": lambda _: ward.start(),
+            "stop": lambda _: ward.stop(),
+            "kill": lambda _: ward.kill(),
+            "restart": lambda _: ward.restart(),
+            "snapshot": lambda message: ward.snapshot(str(message.get("name"))),
+            "restore": lambda message: ward.restore(str(message.get("name"))),
+            "cut_power": lambda _: ward.cut_power(),
+        }
+        for name in IN_THE_BROKER:
+            self.commands[name] = partial(self._pass_on, name)
+        self._ward = ward
+
+    def look(self) -> Message:
+        """Return where the broker listens, its rules, and what clients have asked."""
+        ward = self._ward
+        return {**ward.look(), **ward.where, "is_running": ward.is_running}
+
+    def _pass_on(self, name: str, message: Message) -> Message:
+        return self._ward.child.ask({**message, "do": name})
+
+
+class _ControlHandler(BaseHTTPRequestHandler):
+    """One connection: one command."""
+
+    server: ControlServer
+    timeout = REQUEST_SECONDS
+
+    def do_GET(self) -> None:
+        """Answer the state."""
+        try:
+            self._check()
+            command_of(self.path.lstrip("/"), {"": None, "state": None})
+            self._answer(200, {**self.server.look(), "commands": sorted(self.server.commands)})
+        except (CommandRefused, OSError) as error:
+            self._answer(400, {"refused": str(error)})
+
+    def do_POST(self) -> None:
+        """Obey a command."""
+        try:
+            self._check()
+            command = command_of(self.path.lstrip("/"), self.server.commands)
+            self._answer(200, command(self._message()))
+        except (CommandRefused, OSError) as error:
+            self._answer(400, {"refused": str(error)})
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: the broker's log is the broker's."""
+
+    def _check(self) -> None:
+        """Refuse what a page in a browser may have sent. Raises CommandRefused."""
+        if self.headers.get("Origin") is not None:
+            raise CommandRefused("commands do not come from pages: leave Origin out")
+        host = self.headers.get("Host", "").rpartition(":")[0].strip("[]")
+        if self.server.is_loopback and host != "localhost" and not _is_loopback(host):
+            raise CommandRefused(f"Host is {host!r}, expected localhost or 127.0.0.1")
+
+    def _message(self) -> Message:
+        size = self.headers.get("Content-Length", "0")
+        if not size.isdigit() or int(size) > BODY_BYTES_MAX:
+            raise CommandRefused(f"the body has {size} bytes, the most is {BODY_BYTES_MAX}")
+        body = self.rfile.read(int(size))
+        if not body:
+            return {}
+        if self.headers.get_content_type() != "application/json":
+            raise CommandRefused("Content-Type is not application/json")
+        try:
+            message = json.loads(body)
+        except ValueError as error:
+            raise CommandRefused(f"the body is no JSON: {error}") from None
+        if not isinstance(message, dict):
+            raise CommandRefused('the body is no JSON object, such as {"seconds": 60}')
+        return message
+
+    def _answer(self, status: int, message: Message) -> None:
+        body = json.dumps(message).encode() + b"\n"
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

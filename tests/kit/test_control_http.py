@@ -1,0 +1,117 @@
+"""`barnabas serve --test-control`, as programs in other languages use it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from tests.support.broker_process import free_port
+from tests.support.patience import Limit
+
+
+class Controlled:
+    """A broker with test control."""
+
+    def __init__(self, directory, **environment):
+        self.port = free_port()
+        command = [
+            sys.executable, "-P", "-m", "barnabas", "serve", "--data", str(directory / "data"),
+            "--set", "listeners=PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
+            "--set", "barnabas.http.listener=127.0.0.1:0",
+            "--test-control", f"127.0.0.1:{self.port}",
+        ]  # fmt: skip
+        with (directory / "log").open("wb") as log:
+            self.process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=log)
+        limit = Limit(30)
+        while True:
+            try:
+                self.state = self.ask()
+            except OSError:
+                assert not limit.is_over
+                assert self.process.poll() is None
+                time.sleep(0.05)
+            else:
+                return
+
+    @property
+    def bootstrap(self):
+        return f"127.0.0.1:{self.state['listeners']['PLAINTEXT']['port']}"
+
+    @property
+    def http(self):
+        return f"http://127.0.0.1:{self.state['http']['port']}"
+
+    def ask(self, command=None, headers=None, **fields):
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/{command or 'state'}",
+            data=None if command is None else json.dumps(fields).encode(),
+            headers={"Content-Type": "application/json", **(headers or {})},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def refusal(self, *arguments, **fields):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            self.ask(*arguments, **fields)
+        with refused.value as answer:
+            assert answer.code == 400
+            return json.load(answer)["refused"]
+
+
+@pytest.fixture
+def controlled(tmp_path):
+    broker = Controlled(tmp_path)
+    yield broker
+    broker.process.send_signal(signal.SIGTERM)
+    assert broker.process.wait(30) == 0
+
+
+def produced(broker):
+    seen = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "reconnect.backoff.ms": 10})
+    producer.produce("t", b"v", callback=lambda error, _: seen.append(error))
+    assert producer.flush(30) == 0
+    return seen[0]
+
+
+def test_another_program_has_the_same(controlled):
+    rule = controlled.ask("add_rule", rule={"api": "produce", "error": "INVALID_RECORD"})
+    assert produced(controlled).code() == KafkaError.INVALID_RECORD
+    state = controlled.ask()
+    assert state["rules"][0]["met"] == 1
+    assert [one["api"] for one in state["requests"]].count("produce") == 1
+    controlled.ask("remove_rule", number=rule["number"])
+    assert produced(controlled) is None
+    controlled.ask("snapshot", name="one")
+    controlled.ask("kill")
+    assert controlled.ask()["is_running"] is False
+    controlled.ask("restart")
+    before = controlled.ask("advance", seconds=0)["now_ms"]
+    assert controlled.ask("advance", seconds=3_600)["now_ms"] - before >= 3_600_000
+    controlled.ask("restore", name="one")
+    assert produced(controlled) is None
+
+
+def test_bad_commands_are_refused(controlled):
+    assert "Did you mean add_rule" in controlled.refusal("addrule")
+    assert "Did you mean produce" in controlled.refusal("add_rule", rule={"api": "prduce"})
+    assert "leave Origin out" in controlled.refusal("kill", {"Origin": "http://a.example"})
+    assert "expected localhost" in controlled.refusal("kill", {"Host": "a.example:9"})
+    assert "not application/json" in controlled.refusal("kill", {"Content-Type": "text/plain"})
+    assert controlled.ask()["is_running"] is True
+
+
+def test_no_listener_of_the_broker_takes_commands(controlled):
+    for command in ("kill", "add_rule", "state"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{controlled.http}/{command}", data=b"{}", timeout=10)
+        with refused.value as answer:
+            assert answer.code in (404, 405)
+    assert controlled.ask()["is_running"] is True
