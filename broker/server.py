@@ -163,6 +163,8 @@ class Broker:
         self._shutdown = Shutdown(
             self._assembly, self._serving, self._signals, tasks_before, self._environment.leave
         )
+        if self._config.barnabas_create_topics and not self._config.barnabas_read_only:
+            await self._create_topics()
         self._environment.keep_from_collector()
         self._say_that_it_listens()
         # Testcontainers waits for these lines of Kafka's.
@@ -181,6 +183,11 @@ class Broker:
             },
         )
         self._manager.ready()
+
+    async def _create_topics(self) -> None:
+        from broker.topics_at_start import create_at_start
+
+        await create_at_start(self._config.barnabas_create_topics, self._assembly.services.topics)
 
     async def _assemble(self) -> Assembly:
         loop = asyncio.get_running_loop()

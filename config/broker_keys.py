@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from config.checks import at_least, not_empty, some_of
+from config.checks import at_least, not_empty, some_of, topics_at_start
 from config.keys import (
     DAY_MS,
     INT_MAX,
@@ -275,6 +275,14 @@ class BrokerKeys:
         Kind.BOOLEAN,
         importance=HIGH,
         doc="Whether a request for an unknown topic creates it.",
+    )
+    barnabas_create_topics: tuple[str, ...] = key(
+        "barnabas.create.topics",
+        (),
+        Kind.LIST,
+        check=topics_at_start(),
+        doc="Topics that a start creates if they do not exist, separated by commas:"
+        " NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]], such as clicks:6 or state:1:1:compact.",
     )
     delete_topic_enable: bool = key(
         "delete.topic.enable",

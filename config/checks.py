@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 ASSIGNORS = {"uniform", "range"}
+TOPIC_AT_START = re.compile(
+    r"[a-zA-Z0-9._-]{1,249}(:[1-9][0-9]{0,4}(:[1-9][0-9]{0,4}(:(compact|delete))?)?)?\Z"
+)
 REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 
@@ -49,6 +52,14 @@ def one_of(*names: str) -> Check:
 def some_of(*names: str) -> Check:
     """Accept a list of any of `names`; repeats say nothing more, as for Kafka (KIP-1161)."""
     return Check(f"a list of {', '.join(names)}", lambda value: set(value) <= set(names))
+
+
+def topics_at_start() -> Check:
+    """Accept a list of topics as NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]."""
+    return Check(
+        "a list of NAME[:PARTITIONS[:REPLICAS[:compact or delete]]]",
+        lambda value: all(TOPIC_AT_START.match(entry) for entry in value),
+    )
 
 
 def assignors() -> Check:

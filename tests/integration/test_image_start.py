@@ -104,3 +104,9 @@ def test_a_data_directory_outside_a_volume_gets_a_warning(place: Path, name: str
     for directory in (f"{place}/volume", f"{place}/volume/deep/data", "volume/data"):
         _, said = start(place, **{name: directory})
         assert said == "", directory
+
+
+def test_test_control_listens_where_the_other_ports_do(place: Path) -> None:
+    assert start(place, BARNABAS_TEST_CONTROL="true")[0]["BARNABAS_TEST_CONTROL"] == ":9096"
+    assert start(place, BARNABAS_TEST_CONTROL=":1")[0]["BARNABAS_TEST_CONTROL"] == ":1"
+    assert "BARNABAS_TEST_CONTROL" not in start(place, BARNABAS_TEST_CONTROL="false")[0]

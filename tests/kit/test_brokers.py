@@ -107,3 +107,13 @@ def test_what_cannot_be_is_refused(barnabas):
         barnabas.records(topic, at_least=1, timeout=0.1)
     with pytest.raises(BarnabasError, match="no command 'advnce'"):
         barnabas._tell("advnce")
+
+
+@pytest.mark.barnabas({"barnabas.create.topics": "plain,clicks:3,state:1:1:compact"})
+def test_topics_are_there_from_the_start(barnabas):
+    assert barnabas.records("plain") == []
+    assert barnabas.produce("clicks", "v", partition=2) == 0
+    with pytest.raises(BrokerError, match="error 87"):
+        barnabas.produce("state", "without a key")
+    barnabas.restart()
+    assert len(barnabas.records("clicks")) == 1

@@ -1,0 +1,43 @@
+"""Topics that the configuration names (`barnabas.create.topics`): created as the broker starts.
+
+    orders, clicks:6, state:1:1:compact        NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]
+
+A topic that exists stays as it is. One that cannot be created is reported, and the broker starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from broker.metadata.topic_rules import BROKER_DEFAULT, NewTopic, TopicError
+from broker.topics import Topics
+from protocol.errors import ErrorCode
+from storage.errors import LogFailed
+
+logger = logging.getLogger("barnabas.topics")
+
+
+def wanted(entry: str) -> NewTopic:
+    """Return the topic that an entry of the list names."""
+    name, *rest = entry.split(":")
+    numbers = [int(text) for text in rest[:2]]
+    partitions, replicas = (*numbers, BROKER_DEFAULT, BROKER_DEFAULT)[:2]
+    configs = {"cleanup.policy": rest[2]} if len(rest) > 2 else {}
+    return NewTopic(
+        name=name, partition_count=partitions, replication_factor=replicas, configs=configs
+    )
+
+
+async def create_at_start(entries: Iterable[str], topics: Topics) -> None:
+    """Create the topics that do not exist yet."""
+    for topic in map(wanted, entries):
+        try:
+            outcome = (await topics.create([topic]))[topic.name]
+        except (TopicError, LogFailed) as error:
+            logger.error("cannot create topic %s of barnabas.create.topics: %s", topic.name, error)
+            continue
+        if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            logger.error(
+                "cannot create topic %s of barnabas.create.topics: %s", topic.name, outcome
+            )
