@@ -22,6 +22,7 @@ from config.load import Loaded, load
 
 # A fetch of a session names only what is new to it: rules for topics would not meet the rest.
 NO_SESSIONS: Final = {"max.incremental.fetch.session.cache.slots": "0"}
+NO_PORTS: Final = {"listeners": "PLAINTEXT://127.0.0.1:0", "barnabas.http.listener": ""}
 # What a broker for tests has unless its settings say otherwise.
 USUAL: Final = {
     "listeners": "PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
@@ -45,6 +46,7 @@ class Ward:
         self.directory = directory
         self.log_path = log_path
         self._settings = dict(settings)
+        self._owns_settings = read is None
         self._read = read or self._read_settings
         self._child: Hatched | None = None
         self.where: Message = {}
@@ -120,19 +122,37 @@ class Ward:
         if not self.is_running:
             copy_directory(self.directory, place)
             return {}
+        self._copy_running(place)
+        self._make_clean(place)
+        return {}
+
+    def _copy_running(self, place: str) -> None:
         self.child.ask({"do": "settle"})
         self.child.signal(signal.SIGSTOP)
         try:
             copy_directory(self.directory, place)
         finally:
             self.child.signal(signal.SIGCONT)
-        return {}
+
+    def _make_clean(self, place: str) -> None:
+        """Start and stop another broker on a copy: a restore need not recover it each time."""
+        if not self._owns_settings:
+            return
+        log_path = os.path.join(os.path.dirname(place), "log")
+        other = Ward(place, {**self._settings, **NO_PORTS}, log_path)
+        try:
+            other.start()
+            other.stop()
+        except CommandRefused:  # by settings for other ports: then each restore recovers
+            return
+        finally:
+            other.end()
 
     def restore(self, name: str) -> Message:
         """End the life, and begin another one on the copy of a snapshot."""
         place = self._snapshot_of(name)
         if not os.path.isdir(place):
-            kept = os.path.dirname(place)
+            kept = os.path.dirname(os.path.dirname(place))
             known = sorted(os.listdir(kept)) if os.path.isdir(kept) else []
             raise CommandRefused(
                 f"there is no snapshot {name!r}; there are {', '.join(known) or 'none'}."
@@ -157,7 +177,7 @@ class Ward:
             raise CommandRefused(
                 f"the name of the snapshot is {name!r}, expected letters, digits, - and _"
             )
-        return os.path.join(os.path.dirname(self.directory), "snapshots", name)
+        return os.path.join(os.path.dirname(self.directory), "snapshots", name, "data")
 
     def end(self) -> None:
         """End the child, if there is one."""
