@@ -78,9 +78,7 @@ def unnamed(held: Mapping[str, Setting]) -> list[str]:
     return [
         f"{setting.origin}: {name} has a variable, which is taken as text: {PROVIDERS} is not set"
         for name, setting in held.items()
-        if any(
-            one["provider"] in ("file", "dir", "env") for one in _VARIABLE.finditer(setting.text)
-        )
+        if any(one["provider"] in _USUAL for one in _VARIABLE.finditer(setting.text))
     ]
 
 
