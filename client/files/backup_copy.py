@@ -10,6 +10,8 @@
 `partition.metadata` is written once, and copied after the segments of its log. So if it is the file
 of the cut, the log is not that of a new topic of this name, whose files may reuse inodes.
 
+`leader-epoch-checkpoint` must be that of the cut, too: retention moves its beginning.
+
 Closed segments do not change. So a file that an earlier backup has under the same name, with the
 same size and time, is linked. A file that was written within two seconds before that backup began
 is copied again, because a file system's clock has ticks. When a segment has gone since the cut, or
@@ -41,7 +43,7 @@ _COPY_BYTES: Final = 8 << 20
 _INDEXES: Final = (filenames.OFFSET_INDEX, filenames.TIME_INDEX, filenames.TRANSACTION_INDEX)
 _ABORT: Final = struct.Struct(">hqqqq")  # version, producer, first offset, marker, stable offset
 _SNAPSHOTS: Final = (filenames.SNAPSHOT, filenames.PRODUCERS)
-_CHANGING: Final = (filenames.LEADER_EPOCH_CHECKPOINT, filenames.QUORUM_STATE)
+_CHANGING: Final = (filenames.QUORUM_STATE,)
 
 
 class Wanted(NamedTuple):

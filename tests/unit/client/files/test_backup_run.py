@@ -189,6 +189,24 @@ def test_a_topic_that_was_created_anew_is_no_part_of_the_cut(
     assert back_up(str(data), str(tmp_path / "b")).passes == 2
 
 
+def test_epochs_that_retention_cut_after_the_segments_were_copied_are_no_part_of_the_cut(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data / ".kafka_cleanshutdown").unlink()
+    copy_file, epochs = backup_copy.copy_file, data / "t-0" / "leader-epoch-checkpoint"
+    content = epochs.read_bytes()
+
+    def trimmed(source: str, *others: Any) -> None:
+        if source.endswith("t-0/leader-epoch-checkpoint") and epochs.read_bytes() == content:
+            (epochs.parent / "new").write_bytes(b"0\n1\n0 2\n")
+            os.replace(epochs.parent / "new", epochs)
+        copy_file(source, *others)
+
+    monkeypatch.setattr(backup_copy, "copy_file", trimmed)
+    done = back_up(str(data), str(tmp_path / "b"), check=False)
+    assert done.passes == 2
+
+
 Refusal = Callable[[Path, Path], tuple[str, str]]
 REFUSALS: dict[str, tuple[Refusal, str]] = {
     "itself": (lambda data, _: (str(data), str(data)), "inside one another"),
