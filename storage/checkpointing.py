@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from storage.errors import LogFailed
@@ -50,6 +51,7 @@ class Checkpoint:
         "mending_error",
         "recovery_point",
         "snapshots",
+        "unsynced",
     )
 
     def __init__(
@@ -74,11 +76,17 @@ class Checkpoint:
         self.mended = mended  # a second object over the files of the damaged segment
         self.mending_error: Exception | None = None
         self.has_new_names = False  # of lists of aborted transactions
+        self.unsynced: tuple[str, bytes] | None = None  # path and content of what was not synced
 
     def run(self) -> None:
         """Sync and write the files. For a thread of the pool. Raises OSError: nothing moves."""
         for file in self._files:
-            file.fdatasync()
+            try:
+                file.fdatasync()
+            except OSError:
+                with suppress(OSError):
+                    self.unsynced = file.path, file.pread(file.size(), 0)
+                raise
         with self._lease.use() as is_ours:
             if is_ours:
                 self._write_by_name()
@@ -167,6 +175,10 @@ def finish(state: LogState, checkpoint: Checkpoint, error: Exception | None) -> 
         return
     if error is not None:
         state.epochs.is_dirty = True
+        if checkpoint.unsynced is not None:
+            with suppress(OSError):
+                for segment in state.segments.all:
+                    segment.indexes.write_again(*checkpoint.unsynced)
         return
     state.recovery_point = max(state.recovery_point, checkpoint.recovery_point)
     state.home.checkpoint_changes += 1

@@ -101,6 +101,18 @@ class IndexFile:
             self._written = self._count
             self._tail = bytearray()
 
+    def write_again(self, content: bytes) -> None:
+        """Have the next `write_tail` write all entries: `content` is the file's.
+
+        A sync that fails may lose what was written before it, and the next one does not tell.
+        """
+        if self._written < 0:
+            self._load()
+        size = self._written * self.layout.size
+        if len(content) >= size:
+            self._tail[:0] = content[:size]
+            self._written = 0
+
     def sync(self) -> None:
         """Make what was written durable. Blocks; for a thread of the pool."""
         try:

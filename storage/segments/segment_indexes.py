@@ -190,6 +190,12 @@ class SegmentIndexes:
         files = (self._files.peek(self.offset.path), self._files.peek(self.time.path))
         return [file for file in files if file is not None and file.dirty]
 
+    def write_again(self, path: str, content: bytes) -> None:
+        """Have the next `write` write one of the files wholly, if it is the one at `path`."""
+        for index in (self.offset, self.time):
+            if index.path == path:
+                index.write_again(content)
+
     def note_written(self) -> None:
         """Have the next checkpoint sync both files. Raises OSError.
 

@@ -74,6 +74,21 @@ def test_a_failed_checkpoint_changes_neither_the_recovery_point_nor_the_log(hous
     assert house.names("leader-epoch-checkpoint")
 
 
+@pytest.mark.parametrize("which", INDEXES)
+def test_entries_that_a_failed_sync_has_lost_are_written_again(house, which):
+    log = busy_log(house)
+    house.filesystem.fail("fdatasync", error=errno.EIO, path_part=f".{which}")
+    assert checkpoint(house, log) == 0
+    append(log, 40)
+    flush(log)
+    assert checkpoint(house, log) == log.end_offset
+    path = house.path(f"{BASE}.{which}")
+    durable = house.filesystem.durable_bytes(path)
+    assert durable == house.filesystem.read(path)
+    log.segments.active.rebuild_indexes()
+    assert durable == house.filesystem.read(path), "as if it were built anew"
+
+
 def test_index_entries_that_cannot_be_written_stay_in_memory(house):
     log = busy_log(house)
     house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".index")
