@@ -240,9 +240,9 @@ class Topics:
     async def record_configs(
         self, changes: Sequence[ConfigChange], apply: Callable[[], None]
     ) -> None:
-        """Record changes of configs, and call `apply` when they are durable.
+        """Record changes of configs, and call `apply` when they are durable; see `record`.
 
-        Raises as `create` does; `apply` is then still called, unless the metadata log has failed.
+        Raises as `create` does; `apply` is still called, unless the metadata log has failed.
         """
         end_offset = self._controller.set_configs(changes, self._clock.now_ms())
 
@@ -267,11 +267,12 @@ class Topics:
         """Write `records` to the metadata log, and return when they are durable.
 
         They are written and applied to the image before this first waits. `batch` is what
-        `encode_batch` made of them. `apply` is called when they are durable, even if the client
-        waits no longer. For changes that concern the image alone: no log is made, opened or
-        dropped. Raises LogFailed, or TopicError if the metadata log cannot be made durable.
+        `encode_batch` made of them. `apply` is called when they are durable, even if no client
+        waits. For changes of the image alone: no log is made, opened or dropped. Without records,
+        it waits for earlier ones. Raises LogFailed, or TopicError if they cannot be made durable.
         """
-        end_offset = self._controller.metadata_log.append(records, self._clock.now_ms(), batch)
+        log = self._controller.metadata_log
+        end_offset = log.append(records, self._clock.now_ms(), batch) if records else log.end_offset
 
         async def apply_when_durable() -> None:
             await self._changes.durable(end_offset)

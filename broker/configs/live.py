@@ -252,9 +252,8 @@ class Configs:
             outcomes.append(None)
             if values:
                 changes.append(ConfigChange(resource.kind, resource.name, values))
-        if changes and not validate_only:
-            await self._record(changes, partial(self._apply, changes))
         if not validate_only:
+            await self._record(changes, partial(self._apply, changes))
             certificates.use()
         return outcomes
 

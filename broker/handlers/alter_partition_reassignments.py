@@ -52,8 +52,7 @@ async def handle(request: Request, services: Services) -> AlterPartitionReassign
                     outcome.error_message = error.message
             outcomes.append(outcome)
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
-    if records:
-        await services.topics.record(list(records.values()))
+    await services.topics.record(list(records.values()))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=body.allow_replication_factor_change,
         error_message=None,

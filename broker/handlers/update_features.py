@@ -50,7 +50,7 @@ async def handle(request: Request, services: Services) -> UpdateFeaturesResponse
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=f"{REFUSED}{error}"
         )
-    if changed and not body.validate_only:
+    if not body.validate_only:
         await services.topics.record(
             [FeatureLevelRecord(name=name, feature_level=level) for name, level in changed.items()]
         )

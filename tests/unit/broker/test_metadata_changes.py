@@ -11,8 +11,10 @@ from broker import metadata_changes
 from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import CONFIG_TOPIC
+from broker.metadata.quota_image import quota_entity
 from broker.metadata.topic_life import TopicState
 from broker.metadata.topic_rules import NewTopic, TopicError
+from broker.quotas.alterations import Alteration
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -251,3 +253,34 @@ async def test_a_partition_that_is_offline_hides_no_other_topic(
     assert partitions[1].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert partitions[1].offline_replicas == [1]
     monkeypatch.undo()
+
+
+async def alter_quota(rig: Rig, value: float | None) -> None:
+    """Set the quota of a client id as a request does, or remove it."""
+    entity = quota_entity([("client-id", "app")])
+    asked = [Alteration(entity, [("producer_byte_rate", value)])]
+    outcomes = await rig.services.quotas.alter(asked, validate_only=False)
+    assert outcomes == {entity: None}
+
+
+async def alter_config(rig: Rig, value: str) -> None:
+    """Set a config of the topic as a request does."""
+    change = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, value)])
+    assert await rig.services.configs.alter([change]) == [None]
+
+
+async def test_a_change_that_is_repeated_waits_for_the_first_one(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image has it already, but a power cut could still take it."""
+    await create(rig, "t")
+    slow = hold_for_impatient(monkeypatch)
+    for _ in range(2):
+        await is_late(alter_quota(rig, 1_000.0))
+        await is_late(alter_config(rig, "5000"))
+    assert rig.services.quotas.clients is None, "not in use before it is durable"
+    slow.release()
+    await settled(rig, monkeypatch)
+    assert rig.services.quotas.clients is not None
+    await alter_quota(rig, 1_000.0)
+    await alter_config(rig, "5000")
