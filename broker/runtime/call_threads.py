@@ -29,6 +29,7 @@ class CallThreads(Executor):
         self._threads: list[Thread] = []
         self._calls: SimpleQueue[tuple[Callable[[], object], Ended] | None] = SimpleQueue()
         self._idle: deque[None] = deque()  # one for each thread that no call was posted for
+        self._waiting: deque[None] = deque()  # one for each call that could have no thread
         self._is_shut_down = False
 
     def post(self, call: Callable[[], object], ended: Ended) -> None:
@@ -80,11 +81,12 @@ class CallThreads(Executor):
             if not self._threads:
                 self._calls.get()  # the caller hears that it will not run
                 raise
+            self._waiting.append(None)
         else:
             self._threads.append(thread)
 
     def _run(self) -> None:
-        take, idle = self._calls.get, self._idle
+        take, idle, waiting = self._calls.get, self._idle, self._waiting
         while (taken := take()) is not None:
             call, ended = taken
             error: BaseException | None = None
@@ -94,4 +96,15 @@ class CallThreads(Executor):
                 error = caught
             ended(error)
             del call, ended, taken, error  # an idle thread holds nothing
-            idle.append(None)
+            # Nothing was taken from `idle` for a call that waits, so nothing is put there either.
+            if not (waiting and _took_one(waiting)):
+                idle.append(None)
+
+
+def _took_one(waiting: deque[None]) -> bool:
+    """Take one away, unless another thread was faster."""
+    try:
+        waiting.pop()
+    except IndexError:
+        return False
+    return True

@@ -119,3 +119,29 @@ def test_calls_wait_for_the_threads_that_the_system_gives(monkeypatch: pytest.Mo
     assert ends.errors == [None, None], "and not the call that was refused"
     assert set(ends.threads) == {"flush_0"}
     threads.shutdown()
+
+
+def test_threads_start_as_needed_when_the_system_gives_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, ends = CallThreads(3, "flush"), Ends()
+    first, second = threading.Event(), threading.Event()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads.post(first.wait, ends)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        threads.post(second.wait, ends)
+    first.set()
+    ends.wait(1)
+    while not threads._calls.empty():
+        time.sleep(0.001)
+    # The only thread is held up by the call that has waited: another one is needed.
+    threads.post(lambda: None, ends)
+    ends.wait(1)
+    second.set()
+    ends.wait(1)
+    assert set(ends.threads) == {"flush_0", "flush_1"}
+    threads.shutdown()
