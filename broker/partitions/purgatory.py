@@ -30,12 +30,18 @@ class Purgatory:
         self._metrics = metrics
         self._parked: dict[ParkedFetch, None] = {}  # in the order they came
         self._looks: dict[ParkedFetch, None] = {}  # large ones, of which partitions have news
+        self._looks_soon = False
         self._is_stopping = False
 
     @property
     def parked_count(self) -> int:
         """How many fetches wait."""
         return len(self._parked)
+
+    @property
+    def looks_due(self) -> int:
+        """How many large fetches that wait are to count again."""
+        return len(self._looks)
 
     def park(self, fetch: ParkedFetch, wait_ms: int) -> None:
         """Keep `fetch` until it is satisfied, at most for `wait_ms`; drop it with its client."""
@@ -76,17 +82,22 @@ class Purgatory:
 
     def _look_soon(self, fetch: ParkedFetch) -> None:
         """Look at a large fetch once, however many of its partitions have news in this turn."""
-        if not self._looks:
-            owners.soon(Owner.PARKED_FETCH, self._look_at_next)
         self._looks[fetch] = None
+        self._call_look()
+
+    def _call_look(self) -> None:
+        if self._looks and not self._looks_soon:
+            self._looks_soon = True
+            owners.soon(Owner.PARKED_FETCH, self._look_at_next)
 
     def _look_at_next(self) -> None:
         """Look at one large fetch in each turn of the loop."""
-        fetch = next(iter(self._looks))
-        del self._looks[fetch]
+        self._looks_soon = False
         if self._looks:
-            owners.soon(Owner.PARKED_FETCH, self._look_at_next)
-        self._look(fetch)
+            fetch = next(iter(self._looks))
+            del self._looks[fetch]
+            self._call_look()
+            self._look(fetch)
 
     def release_all(self, partition: Partition) -> None:
         """Answer all fetches that watch a partition that is being removed."""
@@ -125,6 +136,7 @@ class Purgatory:
         fetch.timer = None
         fetch.request.on_abandon = None
         self._parked.pop(fetch, None)
+        self._looks.pop(fetch, None)
         for partition in fetch.partitions:
             partition.watchers.pop(fetch, None)
         self._metrics.fetches_parked_now -= 1

@@ -122,3 +122,36 @@ async def test_a_fetch_that_fails_affects_no_other() -> None:
         assert bool(rig.connection.aborted) == (broken == "complete")
         assert rig.watchers == 0
         assert rig.metrics.fetches_parked_now == 0
+
+
+async def test_large_fetches_that_have_left_are_not_looked_at() -> None:
+    rig = Rig()
+    for number in range(20):
+        fetch = rig.park(f"{number}", [rig.one])
+        fetch.is_large = True
+        rig.purgatory.notify(rig.one)
+        fetch.request.abandon()
+        assert rig.purgatory.looks_due == 0
+    last = rig.park("last", [rig.one])
+    last.is_large = True
+    rig.enough.add("last")
+    rig.purgatory.notify(rig.one)
+    rig.purgatory.notify(rig.one)
+    assert rig.purgatory.looks_due == 1
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert rig.answered == ["last"]
+
+
+async def test_each_large_fetch_is_looked_at_although_others_leave() -> None:
+    rig = Rig()
+    fetches = [rig.park(name, [rig.one]) for name in "abc"]
+    for fetch in fetches:
+        fetch.is_large = True
+    rig.enough.update("abc")
+    rig.purgatory.notify(rig.one)
+    fetches[0].request.abandon()
+    async with asyncio.timeout(10):
+        while len(rig.answered) < 2:
+            await asyncio.sleep(0)
+    assert rig.answered == ["b", "c"]
