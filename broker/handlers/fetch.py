@@ -81,8 +81,11 @@ def handle(request: Request, services: Services) -> FetchResponse | Steps | Pend
 
 
 def _handle_in_steps(request: Request, services: Services) -> Steps:
+    removals = services.partitions.removals
     topics = yield from _resolved_topics(request, services)
-    result = _serve(request, services, topics, is_long=True)
+    # What is removed answers those who wait for it, and then nobody: so nobody begins to wait.
+    may_wait = services.partitions.removals == removals
+    result = _serve(request, services, topics, is_long=True, may_wait=may_wait)
     if type(result) is GeneratorType:
         return (yield from result)
     return result
@@ -95,6 +98,7 @@ def _serve(
     session: Incremental | None = None,
     *,
     is_long: bool = False,
+    may_wait: bool = True,
 ) -> FetchResponse | Steps | Pending:
     body: FetchRequest = request.body
     view: View = Named(topics) if session is None else session
@@ -104,7 +108,7 @@ def _serve(
     make = LargeReading if is_long else FetchReading
     reading = make(request, view, bytes_max, services.answers, services.pool, services.metrics)
     is_empty = not topics and not view.has_others
-    if body.max_wait_ms <= 0 or is_empty or reading.is_enough():
+    if body.max_wait_ms <= 0 or is_empty or not may_wait or reading.is_enough():
         return reading.read_or_load()
     pending = reading.pending = Pending()
     partitions = readable(topics)

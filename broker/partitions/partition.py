@@ -156,12 +156,13 @@ class PartitionLeader(NamedTuple):
 class Partitions:
     """All partitions this broker leads, by topic name and number."""
 
-    __slots__ = ("_by_key", "_metrics", "_offline")
+    __slots__ = ("_by_key", "_metrics", "_offline", "removals")
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._by_key: dict[tuple[str, int], Partition] = {}
         self._offline: dict[tuple[str, int], LogFailed] = {}
+        self.removals = 0  # so far
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -179,6 +180,7 @@ class Partitions:
         self._set_online((topic, number))
         partition = self._by_key.pop((topic, number), None)
         if partition is not None:
+            self.removals += 1
             self._keep_counts(partition)
         return partition
 

@@ -183,6 +183,28 @@ async def test_a_client_that_leaves_meanwhile_is_let_go(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("is_small", "is_slow")
+async def test_it_does_not_wait_for_a_partition_that_goes_while_others_are_looked_up(
+    rig: Rig,
+) -> None:
+    await create(rig, count=COUNT)
+    connection = FakeConnection()
+    wanted = [("t", number, 0) for number in range(COUNT)]
+    body = request(*wanted, max_wait_ms=LONG_MS, min_bytes=1_000)
+    rig.dispatcher.dispatch(connection.request(body, api_key=1, version=12))
+    partitions = rig.services.partitions
+    while not partitions.get("t", COUNT // 2).fetches:
+        await asyncio.sleep(0)
+    assert not partitions.get("t", COUNT - 1).fetches
+    gone = partitions.remove("t", 0)
+    assert gone is not None
+    rig.services.purgatory.release_all(gone)
+    async with asyncio.timeout(10):
+        while not connection.sent:
+            await asyncio.sleep(0)
+    assert not gone.watchers
+
+
+@pytest.mark.usefixtures("is_small", "is_slow")
 async def test_a_quota_counts_what_is_encoded_in_steps(rig: Rig) -> None:
     body = await some(rig)
     await limit(rig, 1.0)
