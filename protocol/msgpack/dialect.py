@@ -63,6 +63,7 @@ assert HEAD_BYTES_MAX < ELEMENTS_MAX
 # Of records that are not packed: opened in five milliseconds, whatever they are. More, or anything
 # that is packed, takes a thread.
 QUICK_BYTES_MAX: Final = 16 * 1024
+QUICK_PARTITIONS_MAX: Final = 1_000  # encoded in some five milliseconds, even without records
 
 # A packer is kept, as making its buffer costs more than a small answer; up to this answer's size.
 PACKED_BYTES_MIN: Final = 64 * 1024
@@ -93,9 +94,13 @@ class FetchHeader(MsgpackHeader):
     refusals: int = 0
 
     def wants_thread(self, response: FetchResponse) -> bool:
-        """Whether the records are compressed, or more than the loop can open."""
-        bytes_left = QUICK_BYTES_MAX
+        """Whether the records are compressed, or it is more than the loop can open and encode."""
+        bytes_left, names_left = QUICK_BYTES_MAX, QUICK_PARTITIONS_MAX
         for topic in response.responses:
+            names_left -= max(1, len(topic.partitions))
+            if names_left < 0:
+                self.is_in_thread = True
+                return True
             for partition in topic.partitions:
                 records = partition.records or b""
                 bytes_left -= len(records)

@@ -231,6 +231,22 @@ def test_an_answer_needs_a_thread_if_opening_its_batches_takes_long(
     assert not dialect.decode_request(frame(["metadata", 7, "me", {}])).header.opens_records
 
 
+@pytest.mark.parametrize("topic_count", [1, 1_500])
+def test_an_answer_for_very_many_partitions_needs_a_thread(
+    dialect: MsgpackDialect, topic_count: int
+) -> None:
+    response = fetched(b"")
+    (topic,) = response.responses
+    topic.partitions *= 1_500 // topic_count
+    response.responses *= topic_count
+    header = dialect.decode_request(fetch_frame()).header
+    assert header.wants_thread(response)
+    dialect.encode_response(header, response)
+    assert header.is_in_thread
+    del response.responses[100:], topic.partitions[100:]
+    assert not dialect.decode_request(fetch_frame()).header.wants_thread(response)
+
+
 def test_a_thread_encodes_without_blocking_the_loop() -> None:
     rests: list[int] = []
     dialect = MsgpackDialect(SERVED, lambda: NOW_MS, lambda: rests.append(1))
