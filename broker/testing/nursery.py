@@ -112,12 +112,13 @@ class Nursery:
         }
 
     def answer(self, message: Message) -> Message:
-        """Obey one command."""
+        """Obey one command; the answer has its number, if it has one."""
         name = str(message.pop("do", ""))
+        number = {"id": message.pop("id")} if "id" in message else {}
         try:
-            return command_of(name, self._commands)(message)
+            return {**command_of(name, self._commands)(message), **number}
         except (CommandRefused, OSError) as error:
-            return {"refused": str(error)}
+            return {"refused": str(error), **number}
 
     def end_all(self) -> None:
         """End all brokers."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -31,6 +33,7 @@ class Barnabas:
         self._number = started["broker"]
         self.directory: str = started["directory"]
         self._log: str = started["log"]
+        self._last_log = ""  # of a broker that was closed
         self._listeners: dict[str, dict[str, Any]] = started["listeners"]
         self._http: dict[str, Any] | None = started["http"]
         self._caller: MsgpackCaller | None = None
@@ -58,9 +61,15 @@ class Barnabas:
 
     def close(self) -> None:
         """End the broker and remove its directory."""
-        if not self._is_closed:
+        if self._is_closed:
+            return
+        self._hang_up()
+        if self._warm.is_of_this_process:  # a fork has it, too
+            for rule in self._rules:
+                with suppress(BarnabasError):
+                    rule.keep_counts()
+            self._last_log = self.log
             self._is_closed = True
-            self._hang_up()
             self._warm.ask("end", broker=self._number)
 
     # -- where it is ----------------------------------------------------------------------------
@@ -84,10 +93,13 @@ class Barnabas:
 
     @property
     def log(self) -> str:
-        """The end of the broker's log."""
-        with open(self._log, "rb") as file:
-            text = file.read()
-        return text[-LOG_BYTES_MAX:].decode(errors="replace")
+        """The end of the broker's log; after `close` as it was then."""
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES_MAX))
+                return file.read(LOG_BYTES_MAX).decode(errors="replace")
+        except FileNotFoundError:  # it is closed, or the warm process has ended
+            return self._last_log
 
     def _address(self, *, is_msgpack: bool) -> str:
         for one in self._listeners.values():
@@ -229,7 +241,7 @@ class Barnabas:
         ]
 
     def _rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._ask("look").get("rules", [])
+        rows: list[dict[str, Any]] = [] if self._is_closed else self._ask("look").get("rules", [])
         return rows
 
     def _remove_rule(self, number: int) -> None:

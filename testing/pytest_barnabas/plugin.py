@@ -66,7 +66,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, Any, Any]:
     """Add the broker's log to the report of a test that has failed."""
     report = yield
-    if report.when == "call" and report.failed:
-        for broker in item.stash.get(_IN_USE, []):
-            report.sections.append(("Broker log", broker.log))
+    if report.when in ("setup", "call") and report.failed:
+        report.sections += [("Broker log", broker.log) for broker in _brokers_of(item)]
     return report
+
+
+def _brokers_of(item: pytest.Item) -> list[Barnabas]:
+    brokers = item.stash.get(_IN_USE, [])
+    of_the_session = getattr(item, "funcargs", {}).get("barnabas_session")
+    return [*brokers, of_the_session] if isinstance(of_the_session, Barnabas) else brokers

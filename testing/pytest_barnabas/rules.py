@@ -62,6 +62,11 @@ class Rule:
         self._row()
         self._remove(self.number)
 
+    def keep_counts(self) -> None:
+        """Read the counts a last time, if it must be met: its broker is about to end."""
+        if self.given.get("must_be_met"):
+            self._row()
+
     def check(self) -> None:
         """Raise RuleNotMet if it must be met and was not."""
         if self.given.get("must_be_met") and not self.met:

@@ -4,7 +4,8 @@ It runs `python -P -m barnabas nursery`, in a session of its own, so that Ctrl-C
 process group leave it time to remove what it has made. It ends when its standard input does. `-P`
 keeps a `click.py` in the present directory from being imported in place of the package.
 
-A process that was forked from this one gets a warm process of its own.
+A process that was forked from this one gets a warm process of its own. Each answer has the number
+of its command: a test that a signal interrupts leaves an answer behind, which nobody waits for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Final
 from pytest_barnabas.errors import BarnabasError
 
 END_SECONDS: Final = 10
+RECEIVE_BYTES: Final = 64 * 1024
 
 
 class WarmProcess:
@@ -35,6 +37,8 @@ class WarmProcess:
         )
         self._owner = os.getpid()
         self._turn = threading.Lock()
+        self._count = 0
+        self._received = b""
         atexit.register(self.close)
 
     @classmethod
@@ -48,34 +52,64 @@ class WarmProcess:
     @property
     def is_ours(self) -> bool:
         """Whether this process has started it, and it runs."""
-        return self._owner == os.getpid() and self._process.poll() is None
+        return self.is_of_this_process and self._process.poll() is None
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process has started it, and not one that has forked this one."""
+        return self._owner == os.getpid()
 
     def ask(self, do: str, **fields: Any) -> dict[str, Any]:
         """Have a command obeyed; return its answer. Raises BarnabasError."""
-        line = json.dumps({"do": do, **fields}).encode() + b"\n"
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        if not self.is_of_this_process:
+            raise BarnabasError(
+                f"the broker belongs to process {self._owner}, which has forked this one:"
+                " make a Barnabas of its own here"
+            )
         with self._turn:
-            try:
-                self._process.stdin.write(line)
-                self._process.stdin.flush()
-                answered = self._process.stdout.readline()
-            except OSError:
-                answered = b""
-        if not answered:
+            answer = self._exchange({"do": do, **fields})
+        if answer is None:
             code = self._process.poll()
             raise BarnabasError(
                 f"`{' '.join(map(str, self._process.args))}` has ended with {code}: "  # type: ignore[arg-type]
                 "is the package barnabas installed in this environment?"
             )
-        answer: dict[str, Any] = json.loads(answered)
         if "refused" in answer:
             raise BarnabasError(answer["refused"])
         return answer
 
+    def _exchange(self, command: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the answer to a command; None if the warm process has ended."""
+        assert self._process.stdin is not None
+        self._count += 1
+        number = self._count
+        try:
+            self._process.stdin.write(json.dumps({**command, "id": number}).encode() + b"\n")
+            self._process.stdin.flush()
+            while True:
+                try:
+                    answer: dict[str, Any] = json.loads(self._line())
+                except ValueError:  # the rest of a line whose begin a signal has lost
+                    continue
+                if answer.pop("id", None) == number:
+                    return answer
+        except OSError:
+            return None
+
+    def _line(self) -> bytes:
+        """Return the next line of the answers. Raises OSError if there is none."""
+        assert self._process.stdout is not None
+        while b"\n" not in self._received:
+            data = os.read(self._process.stdout.fileno(), RECEIVE_BYTES)
+            if not data:
+                raise BrokenPipeError
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
     def close(self) -> None:
         """End it, and all its brokers."""
-        if self._owner != os.getpid():
+        if not self.is_of_this_process:
             return
         atexit.unregister(self.close)
         for pipe in (self._process.stdin, self._process.stdout):

@@ -15,7 +15,7 @@ def start(directory: Path, source: str, *arguments: str) -> subprocess.Popen[str
     python_path = os.pathsep.join((str(ROOT), str(ROOT / "testing")))
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-         "-p", "pytest_barnabas.plugin", *arguments],
+         "-p", "no:barnabas", "-p", "pytest_barnabas.plugin", *arguments],  # installed or not
         cwd=directory,
         env={**os.environ, "PYTHONPATH": python_path, "TMPDIR": str(directory)},
         stdout=subprocess.PIPE,

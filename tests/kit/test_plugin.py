@@ -28,3 +28,30 @@ def test_a_failure_shows_the_brokers_log(tmp_path):
     assert code == 1
     assert "Broker log" in output
     assert "Kafka Server started" in output
+
+
+LOGS = """
+import pytest
+def test_closed(barnabas):
+    barnabas.close()
+    assert 0
+@pytest.fixture
+def broken(barnabas):
+    raise RuntimeError
+def test_setup(broken): pass
+def test_session(barnabas_session):
+    assert 0
+def test_met(barnabas):
+    barnabas.rule(api="produce", error="REQUEST_TIMED_OUT", must_be_met=True)
+    barnabas.close()
+def test_last(barnabas):
+    barnabas.topic()
+"""
+
+
+def test_a_failure_after_close_in_setup_and_of_the_session_has_the_log(tmp_path):
+    code, output = inner_pytest.run(tmp_path, LOGS)
+    assert code == 1
+    assert "3 failed, 1 passed, 1 error" in output
+    assert output.count("Kafka Server started") == 4
+    assert "was never met" in output
