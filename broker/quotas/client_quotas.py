@@ -9,8 +9,8 @@ of the client go on, and pay with their own next request. Counted are
 - the bytes of Produce requests; those with acks=0, too;
 - the bytes of Fetch answers. Over the limit the answer is empty and its bytes do not count, so the
   client asks for them again. A fetch gets at most what passes at once when nothing else counts;
-- the time that the loop spends in the handler, as a percentage of one thread, throttled for at most
-  one window. Logins and transaction markers are exempt;
+- the time that the loop spends in the handler and its steps, as a percentage of one thread,
+  throttled for at most one window. Logins and transaction markers are exempt;
 - changes to topics (`broker.quotas.mutations`).
 
 With several quotas the longest throttle counts. While no quota of users or client ids is recorded,

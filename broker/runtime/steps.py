@@ -10,6 +10,7 @@ the number of bytes by which its answer has grown. The dialects encode in the sa
 
 All requests in progress share one slice of each turn. A request whose answer would be larger than
 `ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST). One whose connection is gone is dropped.
+The time of the steps that make an answer counts for quotas, that of its encoding does not.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Stepper:
 
     def begin(self, request: Request, steps: Steps) -> None:
         """Answer `request` with the result of `steps`; at once, if this turn has time for it."""
-        job = _Job(request, steps, self._finish)
+        job = _Job(request, steps, self._finish, self._clock)
         if self._spent_ns >= SLICE_NS or not self._advance(job, SLICE_NS - self._spent_ns):
             self._metrics.answers_in_steps += 1
             self._queue.append(job)
@@ -122,7 +123,7 @@ class Stepper:
     def _advance(self, job: _Job, slice_ns: int) -> bool:
         """Run steps for `slice_ns`, at least one; return whether the request is answered."""
         now_ns = self._clock.monotonic_ns
-        started_ns = now_ns()
+        started_ns = job.since_ns = now_ns()
         try:
             if job.request.abandoned:
                 job.steps.close()
@@ -131,7 +132,10 @@ class Stepper:
             while not job.step():
                 if now_ns() - started_ns >= slice_ns:
                     job.is_long = True
+                    job.count_time()
                     return False
+            if not job.is_encoded:
+                job.count_time()
             self._end(job)
         except Exception as error:
             self._fail(job.request, error)
@@ -155,7 +159,7 @@ class Stepper:
         """
         is_to_be_made = isinstance(response, GeneratorType)
         steps = response if is_to_be_made else _made(response)
-        job = _Job(request, steps, self._finish)
+        job = _Job(request, steps, self._finish, self._clock)
         job.is_long = True
         self._queue.append(job)
         self._schedule()
@@ -169,14 +173,23 @@ def _made(response: Any) -> Steps:
 class _Job:
     """One request in progress: its answer is made and, if that took long, encoded in steps."""
 
-    __slots__ = ("_finish", "is_encoded", "is_long", "request", "result", "size", "steps")
+    __slots__ = (
+        "_clock", "_finish", "is_encoded", "is_long", "request", "result", "since_ns", "size",
+        "steps",
+    )  # fmt: skip
 
     def __init__(
-        self, request: Request, steps: Steps, finish: Callable[[Request, Any], Any]
+        self,
+        request: Request,
+        steps: Steps,
+        finish: Callable[[Request, Any], Any],
+        clock: Clock,
     ) -> None:
         self.request = request
         self.steps = steps
         self._finish = finish
+        self._clock = clock
+        self.since_ns = 0  # from when on its time is not counted yet
         self.size = 0
         self.is_long = False  # it has taken longer than a slice
         self.is_encoded = False
@@ -195,6 +208,7 @@ class _Job:
             header = request.header
             if header.opens_records:  # which is a thread's work, if they are many
                 return True
+            self.count_time()
             response = self._finish(request, self.result)
             self.steps = request.info.dialect.encode_in_steps(header, response)
             self.is_encoded = True
@@ -203,3 +217,10 @@ class _Job:
             self.steps.close()
             raise AnswerTooLarge
         return False
+
+    def count_time(self) -> None:
+        """Count what has been spent, if there are quotas."""
+        now_ns = self._clock.monotonic_ns()
+        if hasattr(self.request, "spent_ns"):
+            self.request.spent_ns += now_ns - self.since_ns
+        self.since_ns = now_ns

@@ -106,6 +106,27 @@ async def test_an_answer_may_be_made_in_steps_once_more_after_a_wait() -> None:
     assert [buffers[0][1] for buffers in bench.connection.sent] == ["other"]
 
 
+@pytest.mark.parametrize("count", [1, SLICE_MS, 3 * SLICE_MS])
+async def test_the_time_of_steps_counts_for_quotas(count: int) -> None:
+    bench = Bench()
+    spent: list[int] = []
+
+    def finish(request: Any, response: Any) -> Any:
+        spent.append(request.spent_ns)
+        return response
+
+    def answer(request: Any, _: Any) -> None:
+        spent.append(request.spent_ns)
+
+    bench.stepper = Stepper(bench.clock, bench.metrics, answer, bench._fail, finish)
+    request = bench.connection.request("counted")
+    request.spent_ns = 7
+    bench.stepper.begin(request, bench.steps("counted", count))
+    while bench.stepper.is_busy:
+        await bench.turns()
+    assert spent == [7 + count * MS_NS]
+
+
 async def test_an_answer_that_is_too_large_is_refused_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
