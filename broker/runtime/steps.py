@@ -9,7 +9,8 @@ the number of bytes by which its answer has grown. The dialects encode in the sa
                                     └── queued ── a slice per turn of the loop, in rotation ── sent
 
 All requests in progress share one slice of each turn. A request whose answer would be larger than
-`ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST). One whose connection is gone is dropped.
+`ANSWER_BYTES_MAX` is refused as a whole (INVALID_REQUEST); the records that a fetch may have come
+on top. One whose connection is gone is dropped.
 The time of the steps that make an answer counts for quotas, that of its encoding does not.
 """
 
@@ -26,6 +27,7 @@ from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.request import Pending, Request
+from protocol.api_keys import ApiKey
 
 Steps = Generator[int, None, Any]
 
@@ -174,8 +176,8 @@ class _Job:
     """One request in progress: its answer is made and, if that took long, encoded in steps."""
 
     __slots__ = (
-        "_clock", "_finish", "is_encoded", "is_long", "request", "result", "since_ns", "size",
-        "steps",
+        "_clock", "_finish", "_record_bytes_max", "is_encoded", "is_long", "request", "result",
+        "since_ns", "size", "steps",
     )  # fmt: skip
 
     def __init__(
@@ -189,6 +191,8 @@ class _Job:
         self.steps = steps
         self._finish = finish
         self._clock = clock
+        is_fetch = request.header.api_key == ApiKey.FETCH
+        self._record_bytes_max = request.answer_bytes_max if is_fetch else 0
         self.since_ns = 0  # from when on its time is not counted yet
         self.size = 0
         self.is_long = False  # it has taken longer than a slice
@@ -213,7 +217,7 @@ class _Job:
             self.steps = request.info.dialect.encode_in_steps(header, response)
             self.is_encoded = True
             self.size = 0
-        if self.size > ANSWER_BYTES_MAX:
+        if self.size > ANSWER_BYTES_MAX + self._record_bytes_max:
             self.steps.close()
             raise AnswerTooLarge
         return False

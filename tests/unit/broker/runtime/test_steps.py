@@ -12,6 +12,7 @@ from broker.runtime.clock import MS_NS, ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Pending
 from broker.runtime.steps import SLICE_NS, AnswerTooLarge, Stepper, finished
+from protocol.api_keys import ApiKey
 from tests.support.fake_connection import FakeConnection
 
 SLICE_MS = SLICE_NS // MS_NS
@@ -193,3 +194,18 @@ async def test_records_are_not_opened_in_steps() -> None:
     await bench.turns(4)
     assert bench.answers == {"maps": "made"}
     assert bench.connection.sent == []
+
+
+@pytest.mark.parametrize(
+    ("api_key", "size", "is_made"),
+    [(ApiKey.FETCH, 1_500, True), (ApiKey.FETCH, 1_501, False), (ApiKey.METADATA, 501, False)],
+)
+async def test_records_that_a_fetch_may_have_come_on_top_of_the_limit(
+    monkeypatch: pytest.MonkeyPatch, api_key: int, size: int, *, is_made: bool
+) -> None:
+    monkeypatch.setattr(under_test, "ANSWER_BYTES_MAX", 500)
+    bench = Bench()
+    request = bench.connection.request("fetch", api_key=api_key)
+    request.answer_bytes_max = 1_000
+    bench.stepper.begin(request, bench.steps("fetch", 1, size=size))
+    assert (bench.answers["fetch"] == "made") is is_made
