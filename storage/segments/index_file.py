@@ -102,13 +102,16 @@ class IndexFile:
             self._tail = bytearray()
 
     def write_again(self, content: bytes) -> None:
-        """Have the next `write_tail` write all entries: `content` is the file's.
+        """Have the next `write_tail` write all entries: `content` is what the file had.
 
         A sync that fails may lose what was written before it, and the next one does not tell.
+        A roll may have written more since. Raises OSError.
         """
         if self._written < 0:
             self._load()
         size = self._written * self.layout.size
+        if len(content) < size:
+            content += self._files.get(self.path).pread(size - len(content), len(content))
         if len(content) >= size:
             self._tail[:0] = content[:size]
             self._written = 0

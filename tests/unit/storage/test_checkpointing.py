@@ -89,6 +89,22 @@ def test_entries_that_a_failed_sync_has_lost_are_written_again(house, which):
     assert durable == house.filesystem.read(path), "as if it were built anew"
 
 
+@pytest.mark.parametrize("which", INDEXES)
+def test_they_are_if_a_roll_has_written_more_meanwhile(house, which):
+    log = busy_log(house, 40, internal_segment_bytes=50 * SIZE)
+    house.filesystem.fail("fdatasync", error=errno.EIO, path_part=f".{which}")
+    job = log.begin_checkpoint()
+    with pytest.raises(OSError, match="Input/output") as caught:
+        job.run()
+    append(log, 40)
+    assert len(log.segments) == 2
+    log.finish_checkpoint(job, caught.value)
+    flush(log)
+    assert checkpoint(house, log) == log.end_offset
+    path = house.path(f"{BASE}.{which}")
+    assert house.filesystem.durable_bytes(path) == house.filesystem.read(path)
+
+
 def test_index_entries_that_cannot_be_written_stay_in_memory(house):
     log = busy_log(house)
     house.filesystem.fail("pwrite", error=errno.ENOSPC, path_part=".index")
