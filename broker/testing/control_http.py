@@ -32,8 +32,8 @@ POLL_SECONDS: Final = 0.2
 IN_THE_BROKER: Final = ("add_rule", "remove_rule", "fill_disk", "advance")
 
 
-class ToldToStop(Exception):
-    """SIGTERM or SIGINT has come."""
+class ToldToStop(BaseException):
+    """SIGTERM or SIGINT has come; no Exception, which a server would take for its handler's."""
 
 
 def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: str) -> int:

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-SYNCS_MAX: Final = 1024  # under way at a time
+SYNCS_MAX: Final = 256  # under way at a time; fs.aio-max-nr is 65,536 for all processes
 BEGUN_MAX: Final = 64  # by one system call
 TAKEN_MAX: Final = 128  # by one call of `take`
 

@@ -1,6 +1,7 @@
 """Faults of requests, each met by a real client."""
 
 import asyncio
+import gc
 import time
 import warnings
 
@@ -110,6 +111,9 @@ def test_a_connection_is_dropped(barnabas, drop, stored):
     assert len(barnabas.records(topic)) == stored
 
 
+# kafka-python leaves the socket open of a connection that was cut.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_answer_is_cut(barnabas):
     topic = barnabas.topic()
     rule = barnabas.rule(api="produce", drop=10, nth=1, must_be_met=True)
@@ -117,6 +121,7 @@ def test_an_answer_is_cut(barnabas):
         bootstrap_servers=barnabas.bootstrap, enable_idempotence=False, retry_backoff_ms=10
     ) as producer:
         producer.send(topic, b"v").get(30)
+    gc.collect()  # here, not in a later test
     assert rule.seen == 2
     assert len(barnabas.records(topic)) == 2
 

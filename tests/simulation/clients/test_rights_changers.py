@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from broker.security.acl.acl_entry import AclEntry
 from broker.security.acl.authorizer import Authorizer
 from tests.simulation.history import tell
 from tests.simulation.plan import NOT_BESIDE_CHANGERS, ClientPlan, Plan, write_plan
@@ -29,7 +30,7 @@ def test_rights_that_change_are_obeyed(number: int) -> None:
 
 
 def test_decisions_that_outlive_a_change_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def changed(authorizer: Authorizer) -> None:
+    def changed(authorizer: Authorizer, _entry: AclEntry) -> None:
         authorizer.version += 1
 
     monkeypatch.setattr(Authorizer, "_changed", changed)
@@ -38,7 +39,7 @@ def test_decisions_that_outlive_a_change_are_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_requests_that_wait_are_authorised_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def changed(authorizer: Authorizer) -> None:
+    def changed(authorizer: Authorizer, _entry: AclEntry) -> None:
         authorizer._remembered.clear()
 
     monkeypatch.setattr(Authorizer, "_changed", changed)
