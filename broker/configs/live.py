@@ -252,7 +252,7 @@ class Configs:
             outcomes.append(None)
             if values:
                 changes.append(ConfigChange(resource.kind, resource.name, values))
-        if not validate_only:
+        if not validate_only and None in outcomes:  # errors wait for nothing
             await self._record(changes, partial(self._apply, changes))
             certificates.use()
         return outcomes

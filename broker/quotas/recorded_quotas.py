@@ -109,7 +109,7 @@ class RecordedQuotas:
                 planned = await self._pool.run(partial(self._plan, alterations, names, addresses))
             else:
                 planned = plan(alterations, self._image, addresses.get)
-            if not validate_only:
+            if not validate_only and None in planned.outcomes.values():  # errors wait for nothing
                 self._addresses.update(addresses)
                 await self._record(planned.records, partial(self._use, planned.records))
         return planned.outcomes

@@ -284,3 +284,22 @@ async def test_a_change_that_is_repeated_waits_for_the_first_one(
     assert rig.services.quotas.clients is not None
     await alter_quota(rig, 1_000.0)
     await alter_config(rig, "5000")
+
+
+async def test_errors_do_not_wait_for_what_others_change(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(rig, "t")
+    slow = hold_for_impatient(monkeypatch)
+    await is_late(alter_config(rig, "5000"))
+    change = Resource(CONFIG_TOPIC, "t", [Operation("retention.ms", SET, "soon")])
+    (error,) = await rig.services.configs.alter([change])
+    assert error is not None
+    assert error.code == ErrorCode.INVALID_CONFIG
+    entity = quota_entity([("client-id", "app")])
+    asked = [Alteration(entity, [("no_such_quota", 1.0)])]
+    refused = (await rig.services.quotas.alter(asked, validate_only=False))[entity]
+    assert refused is not None
+    assert refused.code == ErrorCode.INVALID_REQUEST
+    slow.release()
+    await settled(rig, monkeypatch)
