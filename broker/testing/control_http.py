@@ -6,19 +6,25 @@
 
 The parent has the port of its own and one thread; the broker is its child, so it can be killed and
 started again. 200 is an answer, 400 has `{"refused": sentence}`. A page in a browser cannot send a
-command: it would have to name its origin, and what is not JSON is refused.
+command: it would have to name its origin, and what is not JSON is refused. Nor can it read by a
+name of its own for this machine: what comes to a loopback address has to ask for one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
+from socketserver import TCPServer
 from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, command_of
@@ -29,54 +35,86 @@ from config.load import Loaded
 BODY_BYTES_MAX: Final = 1024 * 1024
 REQUEST_SECONDS: Final = 10
 POLL_SECONDS: Final = 0.2
+PORT_MAX: Final = 65_535
+STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 IN_THE_BROKER: Final = ("add_rule", "remove_rule", "fill_disk", "advance")
 
 
 class ToldToStop(BaseException):
-    """SIGTERM or SIGINT has come; no Exception, which a server would take for its handler's."""
+    """SIGTERM or SIGINT has come; no exception that the server of a request would log."""
 
 
 def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: str) -> int:
     """Serve a broker and its commands at `place`, HOST:PORT; return the broker's exit code."""
-    host, _, port = place.rpartition(":")
-    if not port.isdigit():
-        raise CommandRefused(f"--test-control is {place!r}, expected HOST:PORT, or :PORT")
+    address = _address_of(place)
     usual = {} if any(name in loaded.static for name in NO_SESSIONS) else NO_SESSIONS
-    ward = Ward(os.path.abspath(loaded.config.data_directory), usual, None, read)
+    directory = os.path.abspath(loaded.config.data_directory)
     warm.load()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stop)
-    with ControlServer((host or "0.0.0.0", int(port)), ward) as server:  # noqa: S104 - as asked for
-        try:
-            ward.start()
-            while not ward.has_failed:
-                server.handle_request()
-        except ToldToStop:
-            return int(ward.stop()["exit_code"]) if ward.is_running else 0
-        finally:
-            ward.end()
+    beside = _directory_beside(directory)
+    ward = Ward(directory, usual, None, read, beside)
+    try:
+        _serve(ward, address)
+    except ToldToStop:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)
+        return ward.end_in_order()
+    finally:
+        ward.end()
+        shutil.rmtree(beside, ignore_errors=True)
     return ward.exit_code
+
+
+def _serve(ward: Ward, address: tuple[str, int]) -> None:
+    """Serve commands until the broker ends by itself."""
+    for number in STOPPING:
+        signal.signal(number, _stop)
+    with ControlServer(address, ward) as server:
+        ward.start()
+        while not ward.has_failed:
+            server.handle_request()
+
+
+def _address_of(place: str) -> tuple[str, int]:
+    """Return the IP address and port of a HOST:PORT. Raises CommandRefused, OSError."""
+    host, _, port = place.rpartition(":")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
+        raise CommandRefused(f"--test-control is {place!r}, expected HOST:PORT, or :PORT for all")
+    if not host:
+        return "0.0.0.0", int(port)  # noqa: S104 - as asked for
+    found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    found.sort(key=lambda one: one[0] != socket.AF_INET)
+    return str(found[0][4][0]), int(port)
+
+
+def _directory_beside(directory: str) -> str:
+    """Make a directory for snapshots and lost files: on the same disk, if one may write there."""
+    try:
+        return tempfile.mkdtemp(prefix=".barnabas-", dir=os.path.dirname(directory))
+    except OSError:
+        return tempfile.mkdtemp(prefix="barnabas-")
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
     raise ToldToStop
 
 
-class ControlServer(HTTPServer):
+class ControlServer(TCPServer):
     """The port for commands to `ward`."""
 
     timeout = POLL_SECONDS
+    allow_reuse_address = True
 
-    def __init__(self, place: tuple[str, int], ward: Ward) -> None:
-        super().__init__(place, _ControlHandler)
-        self.is_loopback = ip_address(place[0]).is_loopback
+    def __init__(self, address: tuple[str, int], ward: Ward) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, _ControlHandler)
         self.commands: dict[str, Callable[[Message], Message]] = {
             "start": lambda _: ward.start(),
             "stop": lambda _: ward.stop(),
             "kill": lambda _: ward.kill(),
             "restart": lambda _: ward.restart(),
-            "snapshot": lambda message: ward.snapshot(str(message.get("name"))),
-            "restore": lambda message: ward.restore(str(message.get("name"))),
+            "snapshot": lambda message: ward.snapshot(str(message.get("name", ""))),
+            "restore": lambda message: ward.restore(str(message.get("name", ""))),
             "cut_power": lambda _: ward.cut_power(),
         }
         for name in IN_THE_BROKER:
@@ -123,8 +161,13 @@ class _ControlHandler(BaseHTTPRequestHandler):
         """Refuse what a page in a browser may have sent. Raises CommandRefused."""
         if self.headers.get("Origin") is not None:
             raise CommandRefused("commands do not come from pages: leave Origin out")
-        host = self.headers.get("Host", "").rpartition(":")[0].strip("[]")
-        if self.server.is_loopback and host != "localhost" and not _is_loopback(host):
+        is_ours = _is_loopback(self.connection.getsockname()[0])
+        host = self.headers.get("Host", "")
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            name = ""
+        if is_ours and name != "localhost" and not _is_loopback(name):
             raise CommandRefused(f"Host is {host!r}, expected localhost or 127.0.0.1")
 
     def _message(self) -> Message:
@@ -138,7 +181,7 @@ class _ControlHandler(BaseHTTPRequestHandler):
             raise CommandRefused("Content-Type is not application/json")
         try:
             message = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CommandRefused(f"the body is no JSON: {error}") from None
         if not isinstance(message, dict):
             raise CommandRefused('the body is no JSON object, such as {"seconds": 60}')

@@ -1,7 +1,8 @@
 """The child's end of test control: commands from the parent, one at a time, and their answers.
 
 A command is a JSON object whose `do` names it; the answer is an object, `{"refused": sentence}` if
-it cannot be obeyed. The parent waits for the answer before it sends another.
+it cannot be obeyed, with the command's `id`, if it has one. The parent waits for the answer before
+it sends another, unless it has waited for too long.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ class ControlLink:
 
     async def _obey(self, message: Message) -> None:
         name = str(message.pop("do", ""))
+        number = {"id": message.pop("id")} if "id" in message else {}
         try:
             answer = await command_of(name, self._commands)(message)
         except CommandRefused as refusal:
             answer = {"refused": str(refusal)}
         except Exception as error:
-            self.tell({"refused": f"{name} failed: {error!r}; the broker's log has the trace"})
+            said = f"{name} failed: {error!r}; the broker's log has the trace"
+            self.tell({"refused": said, **number})
             raise
-        self.tell(answer)
+        self.tell({**answer, **number})

@@ -41,10 +41,11 @@ SETTLED_SECONDS: Final = 10
 POLL_SECONDS: Final = 0.005
 
 
-def run_controlled(loaded: Loaded, state: Message, sock: socket.socket) -> int:
+def run_controlled(loaded: Loaded, state: Message, stash: str, sock: socket.socket) -> int:
     """Run a broker that obeys the commands of `sock`; return the exit code.
 
-    `state` is what its last life has left: rules, and requests.
+    `state` is what its last life has left: rules, and requests. `stash` is a directory of its own
+    for files that lose their names.
     """
     log_lines.configure(loaded.config.barnabas_log_format, loaded.config.barnabas_log_level)
     for warning in loaded.warnings:
@@ -53,17 +54,17 @@ def run_controlled(loaded: Loaded, state: Message, sock: socket.socket) -> int:
     ahead = Ahead(state.get("ahead_ns", 0))
     try:
         with asyncio.Runner(loop_factory=partial(ElasticLoop, ahead)) as runner:
-            return runner.run(_run(loaded, state, ahead, sock))
+            return runner.run(_run(loaded, state, ahead, stash, sock))
     except (StorageError, OSError) as error:
         logger.error("cannot start or continue: %s", error)
         return EXIT_FAILED
 
 
-async def _run(loaded: Loaded, state: Message, ahead: Ahead, sock: socket.socket) -> int:
-    directory = loaded.config.data_directory
+async def _run(
+    loaded: Loaded, state: Message, ahead: Ahead, stash: str, sock: socket.socket
+) -> int:
     book = RuleBook.of(state)
-    unsynced = Unsynced(os.path.join(os.path.dirname(directory), "unsynced"))
-    files = ControlledFiles(directory, book, unsynced)
+    files = ControlledFiles(loaded.config.data_directory, book, Unsynced(stash))
     clock = AheadClock(ahead)
     environment = dataclasses.replace(system_environment(), filesystem=files, clock=clock)
     desk = FaultDesk(book, AskedRequests(state))

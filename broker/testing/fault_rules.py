@@ -31,6 +31,7 @@ CALLS: Final = (
 )  # fmt: skip
 DISK_ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT", "EMFILE")
 DROPS: Final = ("before", "after")
+EXAMPLE: Final = '{"api": "produce", "error": "REQUEST_TIMED_OUT"}'
 DELAY_SECONDS_MAX: Final = 3600.0
 
 
@@ -123,8 +124,10 @@ class CallRule:
 Rule = RequestRule | CallRule
 
 
-def parse(given: Mapping[str, Any]) -> Rule:
+def parse(given: object) -> Rule:
     """Read a rule. Raises CommandRefused."""
+    if not isinstance(given, Mapping):
+        raise CommandRefused(f"the rule is {given!r}, expected an object such as {EXAMPLE}")
     is_call = "call" in given or "file" in given
     if is_call and "api" in given:
         raise CommandRefused(

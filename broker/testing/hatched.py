@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+from collections import deque
 from typing import Final
 
 from broker.testing.command_refused import CommandRefused
@@ -30,6 +31,8 @@ class Hatched:
         self._sock = sock
         self._log_path = log_path
         self._reader = MessageReader()
+        self._arrived: deque[Message] = deque()
+        self._count = 0
         self._exit_code: int | None = None
 
     def fileno(self) -> int:
@@ -53,11 +56,17 @@ class Hatched:
             raise CommandRefused(f"the broker did not start, exit code {code}: {self._log_tail()}")
         return message
 
-    def ask(self, command: Message) -> Message:
-        """Return the answer to a command. Raises CommandRefused."""
+    def ask(self, command: Message, seconds: float = ANSWER_SECONDS) -> Message:
+        """Return the answer to a command. Raises CommandRefused.
+
+        Answers to earlier ones, which have come too late, are passed over by their numbers.
+        """
+        self._count += 1
         try:
-            self._sock.sendall(line_of(command))
-            answer = self._receive(ANSWER_SECONDS)
+            self._sock.sendall(line_of({**command, "id": self._count}))
+            answer = self._receive(seconds)
+            while answer is not None and answer.pop("id", self._count) != self._count:
+                answer = self._receive(seconds)
         except OSError:
             answer = None
         if answer is None:
@@ -99,7 +108,7 @@ class Hatched:
     def _receive(self, seconds: float) -> Message | None:
         """Return the next message; None if the child has ended. Raises CommandRefused."""
         self._sock.settimeout(seconds)
-        while True:
+        while not self._arrived:
             try:
                 data = self._sock.recv(RECEIVE_BYTES)
             except TimeoutError:
@@ -110,8 +119,8 @@ class Hatched:
                 return None
             if not data:
                 return None
-            for message in self._reader.feed(data):
-                return message
+            self._arrived.extend(self._reader.feed(data))
+        return self._arrived.popleft()
 
     def _log_tail(self) -> str:
         try:

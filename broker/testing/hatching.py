@@ -44,6 +44,7 @@ def _live(
 ) -> NoReturn:
     code = FAILED
     try:
+        os.setsid()  # Ctrl-C is for the parent, which stops the broker in order
         _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before the line above
             os._exit(FAILED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from broker.testing.command_refused import CommandRefused
 
-_WRITTEN = re.compile(r"([1-9]\d*)(?:(\+)|-([1-9]\d*))?$")
+_WRITTEN = re.compile(r"([1-9][0-9]{0,17})(?:(\+)|-([1-9][0-9]{0,17}))?\Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from broker.testing.command_refused import CommandRefused
 from broker.testing.fault_rules import CallRule, RequestRule, Rule, parse
@@ -42,7 +42,7 @@ class RuleBook:
         """Return what the next life is given."""
         return {"next": self._next, "rules": self.all()}
 
-    def add(self, given: Mapping[str, Any]) -> Message:
+    def add(self, given: object) -> Message:
         """Put a rule into force. Raises CommandRefused."""
         rule = parse(given)
         if len(self._rules) >= RULES_MAX:

@@ -7,14 +7,16 @@ again. The parent of the children is the process that has the `Ward`.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from broker.testing.command_refused import CommandRefused, suggestion
 from broker.testing.directory_copy import copy_directory, empty_directory
-from broker.testing.hatched import Hatched
+from broker.testing.hatched import ANSWER_SECONDS, Hatched
 from broker.testing.hatching import hatch
 from broker.testing.message_line import Message
 from config.errors import ConfigError
@@ -30,6 +32,7 @@ USUAL: Final = {
     "group.initial.rebalance.delay.ms": "0",
     **NO_SESSIONS,
 }
+LAST_LOOK_SECONDS: Final = 5.0
 
 
 class Ward:
@@ -41,9 +44,14 @@ class Ward:
         settings: Mapping[str, str],
         log_path: str | None = None,
         read: Callable[[Mapping[str, str]], Loaded] | None = None,
+        beside: str | None = None,
     ) -> None:
-        """`read` returns the configuration with given settings; without it they are all."""
+        """`read` returns the configuration with given settings; without it they are all.
+
+        `beside` is this broker's own directory for snapshots and for files that lose their names.
+        """
         self.directory = directory
+        self._beside = beside or os.path.dirname(directory)
         self.log_path = log_path
         self._settings = dict(settings)
         self._owns_settings = read is None
@@ -82,17 +90,22 @@ class Ward:
             raise CommandRefused("the broker runs already: stop or kill it first")
         from broker.testing.controlled_broker import run_controlled
 
-        self._child = hatch(partial(run_controlled, self._loaded(), self._state), self.log_path)
+        stash = os.path.join(self._beside, "unsynced")
+        shutil.rmtree(stash, ignore_errors=True)  # what the last life has left there is final
+        run = partial(run_controlled, self._loaded(), self._state, stash)
+        self._child = hatch(run, self.log_path)
         self.where = self._child.ready()
         self._is_down = False
         self._keep_ports()
         return self.where
 
     def kill(self) -> Message:
-        """End the life as `kill -9` does."""
-        self.look()
+        """End the life as `kill -9` does, also of a broker that is stuck: then counts are lost."""
+        child = self.child
+        with suppress(CommandRefused):
+            self.look(LAST_LOOK_SECONDS)
         self._is_down = True
-        self.child.kill()
+        child.kill()
         return {}
 
     def stop(self) -> Message:
@@ -101,10 +114,14 @@ class Ward:
         self._is_down = True
         return {"exit_code": self.child.stop()}
 
-    def look(self) -> Message:
+    def end_in_order(self) -> int:
+        """Stop the broker, if it runs, and have no other life; return its exit code."""
+        return self.child.stop() if self.is_running else 0
+
+    def look(self, seconds: float = ANSWER_SECONDS) -> Message:
         """Return the rules with their counts, and what clients have asked, also if it has ended."""
         if self.is_running:
-            self._state = self.child.ask({"do": "state"})
+            self._state = self.child.ask({"do": "state"}, seconds)
         return self._state
 
     def restart(self) -> Message:
@@ -119,12 +136,19 @@ class Ward:
         if os.path.lexists(place):
             raise CommandRefused(f"there is a snapshot {name!r} already: give it another name")
         os.makedirs(os.path.dirname(place), exist_ok=True)
+        try:
+            self._copy(place)
+        except BaseException:  # half a snapshot is none
+            shutil.rmtree(os.path.dirname(place), ignore_errors=True)
+            raise
+        return {}
+
+    def _copy(self, place: str) -> None:
         if not self.is_running:
             copy_directory(self.directory, place)
-            return {}
+            return
         self._copy_running(place)
         self._make_clean(place)
-        return {}
 
     def _copy_running(self, place: str) -> None:
         self.child.ask({"do": "settle"})
@@ -177,7 +201,7 @@ class Ward:
             raise CommandRefused(
                 f"the name of the snapshot is {name!r}, expected letters, digits, - and _"
             )
-        return os.path.join(os.path.dirname(self.directory), "snapshots", name, "data")
+        return os.path.join(self._beside, "snapshots", name, "data")
 
     def end(self) -> None:
         """End the child, if there is one."""

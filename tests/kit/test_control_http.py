@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,16 +20,17 @@ from tests.support.patience import Limit
 class Controlled:
     """A broker with test control."""
 
-    def __init__(self, directory, **environment):
+    def __init__(self, directory, host="127.0.0.1", data="data"):
+        self.host = host
         self.port = free_port()
         command = [
-            sys.executable, "-P", "-m", "barnabas", "serve", "--data", str(directory / "data"),
+            sys.executable, "-P", "-m", "barnabas", "serve", "--data", str(directory / data),
             "--set", "listeners=PLAINTEXT://127.0.0.1:0,MSGPACK://127.0.0.1:0",
             "--set", "barnabas.http.listener=127.0.0.1:0",
-            "--test-control", f"127.0.0.1:{self.port}",
+            "--test-control", f"{host}:{self.port}",
         ]  # fmt: skip
-        with (directory / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, env={**os.environ, **environment}, stderr=log)
+        with (directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stderr=log, start_new_session=True)
         limit = Limit(30)
         while True:
             try:
@@ -50,7 +52,7 @@ class Controlled:
 
     def ask(self, command=None, headers=None, **fields):
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/{command or 'state'}",
+            f"http://{self.host}:{self.port}/{command or 'state'}",
             data=None if command is None else json.dumps(fields).encode(),
             headers={"Content-Type": "application/json", **(headers or {})},
         )
@@ -104,6 +106,8 @@ def test_bad_commands_are_refused(controlled):
     assert "Did you mean produce" in controlled.refusal("add_rule", rule={"api": "prduce"})
     assert "leave Origin out" in controlled.refusal("kill", {"Origin": "http://a.example"})
     assert "expected localhost" in controlled.refusal("kill", {"Host": "a.example:9"})
+    assert "the rule is 5" in controlled.refusal("add_rule", rule=5)
+    assert "name of the snapshot is ''" in controlled.refusal("snapshot")
     assert "not application/json" in controlled.refusal("kill", {"Content-Type": "text/plain"})
     assert controlled.ask()["is_running"] is True
 
@@ -115,3 +119,53 @@ def test_no_listener_of_the_broker_takes_commands(controlled):
         with refused.value as answer:
             assert answer.code in (404, 405)
     assert controlled.ask()["is_running"] is True
+
+
+def refused_at_start(place, directory):
+    command = [sys.executable, "-P", "-m", "barnabas", "serve", "--data", str(directory)]
+    ended = subprocess.run(
+        [*command, "--test-control", place], stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    assert ended.returncode != 0
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def test_a_place_that_is_none_is_refused(tmp_path):
+    for place in ("127.0.0.1:99999", "nowhere", "127.0.0.1:0"):
+        assert f"--test-control is '{place}', expected HOST:PORT" in refused_at_start(
+            place, tmp_path
+        )
+
+
+def test_a_signal_is_heard_while_a_client_is_slow(tmp_path):
+    broker = Controlled(tmp_path, "localhost")
+    with socket.create_connection(("127.0.0.1", broker.port)):
+        time.sleep(0.5)  # the server waits for this request now
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.process.wait(30) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_ctrl_c_stops_parent_and_broker_in_order(tmp_path):
+    broker = Controlled(tmp_path)
+    os.killpg(broker.process.pid, signal.SIGINT)
+    assert broker.process.wait(30) == 0
+    log = (tmp_path / "log").read_text()
+    assert "everything is on disk" in log
+    assert "Traceback" not in log
+    assert "again" not in log
+
+
+def test_neighbours_have_snapshots_of_their_own(tmp_path):
+    brokers = []
+    try:
+        for name, host in (("one", "127.0.0.1"), ("other", "[::1]")):
+            brokers.append(Controlled(tmp_path, host, name))
+        brokers[0].ask("snapshot", name="same")
+        assert "there are none" in brokers[1].refusal("restore", name="same")
+    finally:
+        for broker in brokers:
+            broker.process.send_signal(signal.SIGTERM)
+            assert broker.process.wait(30) == 0
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "one", "other"]

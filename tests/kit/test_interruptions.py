@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -90,3 +91,21 @@ def test_a_fork_writes_and_does_not_end_its_parents_broker(barnabas):
     barnabas.produce(topic, "of the parent")
     values = [record.value for record in barnabas.records(topic)]
     assert values == [b"of the child", b"of the parent"]
+
+
+@pytest.mark.slow
+def test_a_stuck_broker_is_killed_all_the_same(barnabas):
+    topic = barnabas.topic()
+    barnabas.rule(call="pwrite", file=f"{topic}-0/*.log", delay=600, nth=1)
+    writing = threading.Thread(target=lambda: _ignored(lambda: barnabas.produce(topic, "v")))
+    writing.start()
+    writing.join(0.5)  # the broker's loop waits for its disk now
+    barnabas.kill()
+    writing.join(10)
+    barnabas.restart()
+    assert barnabas.produce(topic, "w") >= 0
+
+
+def _ignored(call):
+    with suppress(OSError):
+        call()
