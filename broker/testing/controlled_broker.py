@@ -19,8 +19,9 @@ from typing import Any, Final
 from broker.lifecycle import process, stop_signals
 from broker.lifecycle.environment import Environment, system_environment
 from broker.lifecycle.shutdown import EXIT_FAILED
-from broker.runtime import log_lines
+from broker.runtime import log_lines, owners
 from broker.runtime.clock import SECOND_NS
+from broker.runtime.owners import Owner
 from broker.server import Broker
 from broker.testing.asked_requests import AskedRequests
 from broker.testing.command_refused import CommandRefused, check_names
@@ -89,6 +90,7 @@ class ControlledBroker(Broker):
         self._desk = desk
         self._ahead = ahead
         self._files = environment.filesystem
+        self._checkpoints: set[asyncio.Task[None]] = set()  # one of each advance
         self._link = ControlLink(
             sock,
             {
@@ -142,8 +144,9 @@ class ControlledBroker(Broker):
     async def _advance(self, message: Message) -> Message:
         """Let time pass, and wait until the duties that it has brought have ended.
 
-        No flush may run meanwhile, which would seem stuck. Connections do not become idle: their
-        clients would have been busy.
+        No flush may run meanwhile, which would seem stuck. Recovery points are written first, since
+        retention leaves what they have not passed. Connections do not become idle: their clients
+        would have been busy.
         """
         check_names("advance", message, ("seconds",))
         seconds: Any = message.get("seconds")
@@ -154,6 +157,10 @@ class ControlledBroker(Broker):
             )
         commit, housekeeping = self._assembly.services.commit, self._serving.housekeeping
         await _until(lambda: not commit.is_flushing)
+        written = owners.spawn(
+            Owner.TEST_CONTROL, housekeeping.write_checkpoints(), among=self._checkpoints
+        )
+        await _until(lambda: written.done() and not commit.is_flushing)  # a rule may hold it
         for processor in self._serving.processors:
             for connection in processor.connections:
                 connection.last_active_ns += int(seconds * SECOND_NS)

@@ -190,10 +190,11 @@ class Ward:
 
     def cut_power(self) -> Message:
         """End the life, and take back what the disk was not told to keep."""
+        child = self.child
         self.look()
         self._is_down = True
-        answer = self.child.ask({"do": "cut_power"})
-        self.child.kill()
+        answer = child.ask({"do": "cut_power"})
+        child.kill()  # it does that itself, sooner or later
         return answer
 
     def _snapshot_of(self, name: str) -> str:

@@ -26,6 +26,13 @@ def test_retention_deletes_what_is_too_old(barnabas):
     assert barnabas.produce(week, "new") == 2
 
 
+def test_retention_deletes_what_was_just_written(barnabas):
+    topic = barnabas.topic(retention_ms=60_000)
+    barnabas.produce(topic, "a")
+    barnabas.advance(minutes=10)
+    assert watermarks(barnabas, topic) == (1, 1)
+
+
 def test_time_does_not_go_back_with_a_restart(barnabas):
     topic = barnabas.topic()
     barnabas.advance(days=1)
