@@ -245,12 +245,7 @@ class Topics:
         Raises as `create` does; `apply` is still called, unless the metadata log has failed.
         """
         end_offset = self._controller.set_configs(changes, self._clock.now_ms())
-
-        async def apply_when_durable() -> None:
-            await self._changes.durable(end_offset)
-            apply()
-
-        await self._changes.carry_through(apply_when_durable())
+        await self._changes.carry_through(self._changes.durable(end_offset, apply))
 
     async def next_producer_ids(self) -> range:
         """Return a block of producer ids that is recorded and durable."""
@@ -273,13 +268,7 @@ class Topics:
         """
         log = self._controller.metadata_log
         end_offset = log.append(records, self._clock.now_ms(), batch) if records else log.end_offset
-
-        async def apply_when_durable() -> None:
-            await self._changes.durable(end_offset)
-            if apply is not None:
-                apply()
-
-        await self._changes.carry_through(apply_when_durable())
+        await self._changes.carry_through(self._changes.durable(end_offset, apply))
 
     async def _durable(self, end_offset: int, lives: Iterable[TopicLife]) -> None:
         """Wait until the records of `lives` are durable. Raises TopicError: they are undecided."""

@@ -1,6 +1,7 @@
 """Late is not failed: the fate of changes whose client got REQUEST_TIMED_OUT."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from broker import metadata_changes
 from broker.configs.changes import SET, Operation, Resource
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import CONFIG_TOPIC
+from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.quota_image import quota_entity
 from broker.metadata.topic_life import TopicState
 from broker.metadata.topic_rules import NewTopic, TopicError
@@ -19,6 +21,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
+from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import crash, create, produce, strays
 from tests.support.slow_metadata import SlowMetadata, hold
 
@@ -303,3 +306,35 @@ async def test_errors_do_not_wait_for_what_others_change(
     assert refused.code == ErrorCode.INVALID_REQUEST
     slow.release()
     await settled(rig, monkeypatch)
+
+
+async def test_late_changes_of_one_quota_are_used_in_their_order(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the first one still makes room on the disk when the second is durable."""
+    slow = hold_for_impatient(monkeypatch)
+    await is_late(alter_quota(rig, 1_000.0))
+    await is_late(alter_quota(rig, 2_000.0))
+    quotas = rig.services.quotas
+    request = FakeConnection().request(None)
+    request.header.client_id = "app"
+    made_room: list[int] = []
+
+    def used() -> float:
+        quota = quotas.clients and quotas.clients._quota("producer_byte_rate", request)
+        return quota.limit if quota else 0
+
+    def keep_room(_: MetadataLog) -> None:
+        made_room.append(1)
+        deadline = time.monotonic() + 30
+        while len(made_room) == 1 or used() != 2_000:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    monkeypatch.setattr(MetadataLog, "lacks_room", True)
+    monkeypatch.setattr(MetadataLog, "keep_room", keep_room)
+    slow.release()
+    await settled(rig, monkeypatch)
+    assert len(made_room) == 2
+    assert used() == 2_000
+    monkeypatch.undo()
