@@ -11,6 +11,7 @@ from broker.testing.message_line import Message
 from protocol.api_keys import ApiKey
 
 KEPT_MAX: Final = 10_000
+PARTITIONS_MAX: Final = 200_000  # that they name: a consumer of 1,000 names each in each fetch
 
 
 class AskedRequests:
@@ -20,6 +21,7 @@ class AskedRequests:
         """Go on from what an earlier life has left."""
         self._kept: deque[Message] = deque(state.get("requests", ()), KEPT_MAX)
         self._count: int = state.get("count", 0)
+        self._partitions = sum(map(_partitions_of, self._kept))
 
     def state(self) -> Message:
         """Return what the next life is given, and what tests see."""
@@ -49,4 +51,16 @@ class AskedRequests:
         for name in ("group_id", "transactional_id", "acks"):
             if (value := getattr(body, name, None)) is not None:
                 entry[name] = value
+        if len(self._kept) == KEPT_MAX:
+            self._drop()
         self._kept.append(entry)
+        self._partitions += _partitions_of(entry)
+        while self._partitions > PARTITIONS_MAX and len(self._kept) > 1:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._partitions -= _partitions_of(self._kept.popleft())
+
+
+def _partitions_of(entry: Message) -> int:
+    return sum(map(len, entry["topics"].values()))

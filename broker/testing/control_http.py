@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
@@ -33,10 +34,12 @@ from broker.testing.ward import NO_SESSIONS, Ward
 from config.load import Loaded
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+CHUNK_LINE_BYTES_MAX: Final = 1024
 REQUEST_SECONDS: Final = 10
 POLL_SECONDS: Final = 0.2
 PORT_MAX: Final = 65_535
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+_HEXADECIMAL: Final = re.compile(rb"[0-9a-fA-F]{1,8}")
 IN_THE_BROKER: Final = ("add_rule", "remove_rule", "fill_disk", "advance")
 
 
@@ -171,10 +174,7 @@ class _ControlHandler(BaseHTTPRequestHandler):
             raise CommandRefused(f"Host is {host!r}, expected localhost or 127.0.0.1")
 
     def _message(self) -> Message:
-        size = self.headers.get("Content-Length", "0")
-        if not size.isdigit() or int(size) > BODY_BYTES_MAX:
-            raise CommandRefused(f"the body has {size} bytes, the most is {BODY_BYTES_MAX}")
-        body = self.rfile.read(int(size))
+        body = self._body()
         if not body:
             return {}
         if self.headers.get_content_type() != "application/json":
@@ -186,6 +186,30 @@ class _ControlHandler(BaseHTTPRequestHandler):
         if not isinstance(message, dict):
             raise CommandRefused('the body is no JSON object, such as {"seconds": 60}')
         return message
+
+    def _body(self) -> bytes:
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            return b"".join(self._chunks())
+        size = self.headers.get("Content-Length", "0")
+        if not (size.isascii() and size.isdigit()) or int(size) > BODY_BYTES_MAX:
+            raise CommandRefused(f"the body has {size} bytes, the most is {BODY_BYTES_MAX}")
+        return self.rfile.read(int(size))
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield the pieces of a body whose size was not known at its begin."""
+        left = BODY_BYTES_MAX
+        while True:
+            line = self.rfile.readline(CHUNK_LINE_BYTES_MAX).partition(b";")[0].strip()
+            if not _HEXADECIMAL.fullmatch(line):
+                raise CommandRefused(f"a chunk of the body has the size {line!r}")
+            size = int(line, 16)
+            left -= size
+            if left < 0:
+                raise CommandRefused(f"the body is longer than {BODY_BYTES_MAX} bytes, the most")
+            if not size:
+                return
+            yield self.rfile.read(size)
+            self.rfile.readline(CHUNK_LINE_BYTES_MAX)
 
     def _answer(self, status: int, message: Message) -> None:
         body = json.dumps(message).encode() + b"\n"

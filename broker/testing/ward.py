@@ -109,10 +109,12 @@ class Ward:
         return {}
 
     def stop(self) -> Message:
-        """Stop the broker in order."""
-        self.look()
+        """Stop the broker in order; one that is stuck is killed after a while."""
+        child = self.child
+        with suppress(CommandRefused):
+            self.look(LAST_LOOK_SECONDS)
         self._is_down = True
-        return {"exit_code": self.child.stop()}
+        return {"exit_code": child.stop()}
 
     def end_in_order(self) -> int:
         """Stop the broker, if it runs, and have no other life; return its exit code."""

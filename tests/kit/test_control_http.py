@@ -1,5 +1,6 @@
 """`barnabas serve --test-control`, as programs in other languages use it."""
 
+import http.client
 import json
 import os
 import signal
@@ -110,6 +111,20 @@ def test_bad_commands_are_refused(controlled):
     assert "name of the snapshot is ''" in controlled.refusal("snapshot")
     assert "not application/json" in controlled.refusal("kill", {"Content-Type": "text/plain"})
     assert controlled.ask()["is_running"] is True
+
+
+def test_a_body_may_come_in_chunks(controlled):
+    rules = [
+        controlled.ask("add_rule", rule={"api": api, "error": "REQUEST_TIMED_OUT"})["number"]
+        for api in ("produce", "fetch")
+    ]
+    connection = http.client.HTTPConnection("127.0.0.1", controlled.port, timeout=60)
+    pieces, json_type = (b'{"number":', b"%d}" % rules[0]), {"Content-Type": "application/json"}
+    connection.request("POST", "/remove_rule", iter(pieces), json_type, encode_chunked=True)
+    with connection.getresponse() as answer:
+        assert answer.status == 200
+    connection.close()
+    assert [rule["number"] for rule in controlled.ask()["rules"]] == rules[1:]
 
 
 def test_no_listener_of_the_broker_takes_commands(controlled):
