@@ -111,7 +111,7 @@ class IndexFile:
             self._load()
         size = self._written * self.layout.size
         if len(content) < size:
-            content += self._files.get(self.path).pread(size - len(content), len(content))
+            content += cold.read(self._files.get(self.path), size - len(content), len(content))
         if len(content) >= size:
             self._tail[:0] = content[:size]
             self._written = 0
