@@ -60,6 +60,7 @@ class LogCleaner:
         self._resting: dict[Key, int] = {}  # until when, by the monotonic clock
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.rests = 0  # how often it has found nothing to clean
 
     def start(self) -> None:
         """Start, unless log.cleaner.enable is false or the directory is served read-only."""
@@ -83,6 +84,7 @@ class LogCleaner:
                 await self._begin_passes()
             except Exception as error:  # retried after the backoff
                 owners.failed(Owner.COMPACTION, error, "looking for logs to compact")
+            self.rests += not self._passes
             await asyncio.wait(
                 [stopping, *self._passes.values()],
                 timeout=max(self._services.config.log_cleaner_backoff_ms / 1000, SOON_SECONDS),

@@ -166,11 +166,16 @@ class ControlledBroker(Broker):
                 connection.last_active_ns += int(seconds * SECOND_NS)
                 if connection.reading.frame_begun_ns:
                     connection.reading.frame_begun_ns += int(seconds * SECOND_NS)
+        cleaner = self._serving.cleaner
+        rests, backoff = cleaner.rests, self._assembly.services.config.log_cleaner_backoff_ms / 1000
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ElasticLoop)
         loop.advance(seconds)
         await asyncio.sleep(0)
         await _until(lambda: housekeeping.is_resting and not commit.is_flushing)
+        config = self._assembly.services.config
+        if config.log_cleaner_enable and not config.barnabas_read_only and seconds >= backoff:
+            await _until(lambda: cleaner.rests > rests)
         return {"now_ms": self._clock.now_ms()}
 
     async def _settle(self, message: Message) -> Message:

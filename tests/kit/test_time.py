@@ -33,6 +33,19 @@ def test_retention_deletes_what_was_just_written(barnabas):
     assert watermarks(barnabas, topic) == (1, 1)
 
 
+def test_compaction_has_run(barnabas):
+    topic = barnabas.topic(
+        cleanup_policy="compact", segment_ms=1_000, min_cleanable_dirty_ratio=0.01
+    )
+    for number in range(20):
+        barnabas.produce(topic, str(number), key="k")
+    for key in ("k", "other"):  # each rolls the segment before it
+        barnabas.advance(minutes=5)
+        barnabas.produce(topic, "last", key=key)
+    barnabas.advance(hours=1)
+    assert [record.key for record in barnabas.records(topic)] == [b"k", b"other"]
+
+
 def test_time_does_not_go_back_with_a_restart(barnabas):
     topic = barnabas.topic()
     barnabas.advance(days=1)
