@@ -85,7 +85,7 @@ class BrokerSettings:
         self._node_id = node_id
         self._listeners: list[Listener] = []
         self._complaints: list[str] = []
-        self._static = _static_texts(loaded, node_id)
+        self._keep_static(loaded)
         self.refresh()
 
     def listen(self, listener: Listener) -> None:
@@ -98,8 +98,7 @@ class BrokerSettings:
         """The values of the broker's keys, by layer."""
         configs = self._controller.image.broker_configs
         own = configs.get(str(self._node_id), {})
-        origins = {name: str(one.origin) for name, one in self.loaded.static.items()}
-        return BrokerLayers(own, configs.get("", {}), self._static, origins)
+        return BrokerLayers(own, configs.get("", {}), self._static, self._origins)
 
     def refresh(self) -> None:
         """Build the configuration again from the recorded configs, and notify the listeners."""
@@ -118,8 +117,13 @@ class BrokerSettings:
         layers = self.layers
         loaded.with_usable_dynamic({**layers.cluster, **layers.own})  # may refuse it
         self.loaded = loaded
-        self._static = _static_texts(loaded, self._node_id)
+        self._keep_static(loaded)
         self.refresh()
+
+    def _keep_static(self, loaded: Loaded) -> None:
+        """Keep the texts of the static settings, and where each was given: rows show them."""
+        self._static = _static_texts(loaded, self._node_id)
+        self._origins = {name: str(one.origin) for name, one in loaded.static.items()}
 
 
 class Configs:
