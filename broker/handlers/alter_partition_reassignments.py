@@ -52,7 +52,8 @@ async def handle(request: Request, services: Services) -> AlterPartitionReassign
                     outcome.error_message = error.message
             outcomes.append(outcome)
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
-    await services.topics.record(list(records.values()))
+    if any(not one.error_code for topic in responses for one in topic.partitions):
+        await services.topics.record(list(records.values()))  # errors wait for nothing
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=body.allow_replication_factor_change,
         error_message=None,

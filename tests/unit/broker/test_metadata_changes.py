@@ -18,6 +18,11 @@ from broker.metadata.topic_life import TopicState
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.quotas.alterations import Alteration
 from protocol.errors import ErrorCode
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
@@ -304,6 +309,12 @@ async def test_errors_do_not_wait_for_what_others_change(
     refused = (await rig.services.quotas.alter(asked, validate_only=False))[entity]
     assert refused is not None
     assert refused.code == ErrorCode.INVALID_REQUEST
+    elsewhere = ReassignablePartition(partition_index=0, replicas=[2])
+    body = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="t", partitions=[elsewhere])]
+    )
+    moved = (await rig.call(body, 1)).responses[0].partitions[0]
+    assert moved.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     slow.release()
     await settled(rig, monkeypatch)
 
