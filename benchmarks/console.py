@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 TOPICS, PARTITIONS = 100, 10
@@ -39,9 +40,20 @@ FIRST_VISIT = (
 
 def main() -> None:
     """Print one line for each figure."""
+    port = free_port()
+    started = time.perf_counter()
+    with served(port, free_port()) as pid:
+        print(f"first answer after          {time.perf_counter() - started:8.2f} s")
+        print(f"CPU until then              {cpu(pid):8.2f} s")
+        time.sleep(5)
+        print(f"idle memory                 {memory(pid):8.1f} MiB")
+        _measure(pid, port)
+
+
+@contextlib.contextmanager
+def served(port: int, kafka: int) -> Iterator[int]:
+    """Run a broker of its own, with its console at `port`; give its process id once it answers."""
     with tempfile.TemporaryDirectory() as home:
-        port, kafka = free_port(), free_port()
-        started = time.perf_counter()
         process = subprocess.Popen(
             [
                 sys.executable, "-m", "client.cli", "serve", "--data", f"{home}/data",
@@ -52,11 +64,7 @@ def main() -> None:
         )  # fmt: skip
         try:
             wait(port)
-            print(f"first answer after          {time.perf_counter() - started:8.2f} s")
-            print(f"CPU until then              {cpu(process.pid):8.2f} s")
-            time.sleep(5)
-            print(f"idle memory                 {memory(process.pid):8.1f} MiB")
-            _measure(process.pid, port)
+            yield process.pid
         finally:
             process.kill()
             process.wait()

@@ -13,14 +13,13 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from benchmarks import load
-from benchmarks.console import ask, free_port, view, wait
+from benchmarks.console import ask, free_port, served, view
 from benchmarks.frames import filled_batch, produce, record_batch
 
 GIGABYTE = 1_000_000_000
@@ -32,25 +31,12 @@ NOWHERE = "/api/v1/messages?topic=large&order=oldest&text=nothing-has-this&curso
 
 def main() -> None:
     """Print the percentiles of both."""
-    with tempfile.TemporaryDirectory() as home:
-        http, kafka = free_port(), free_port()
-        process = subprocess.Popen(
-            [
-                sys.executable, "-m", "client.cli", "serve", "--data", f"{home}/data",
-                "--set", f"barnabas.http.listener=127.0.0.1:{http}",
-                "--set", f"listeners=PLAINTEXT://127.0.0.1:{kafka}",
-            ],
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            wait(http)
-            for name in ("large", "small"):
-                ask(http, "POST", "/api/v1/topics/create", {"name": name, "partitions": 1})
-            _fill(kafka)
-            _compare(http, kafka)
-        finally:
-            process.kill()
-            process.wait()
+    http, kafka = free_port(), free_port()
+    with served(http, kafka):
+        for name in ("large", "small"):
+            ask(http, "POST", "/api/v1/topics/create", {"name": name, "partitions": 1})
+        _fill(kafka)
+        _compare(http, kafka)
 
 
 def _fill(port: int) -> None:
