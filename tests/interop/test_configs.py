@@ -57,7 +57,7 @@ OTHER_DEFAULTS = {"queued.max.request.bytes", "socket.listen.backlog.size"}
 # say otherwise.
 SHADOWED = "log.retention.hours"
 FIXED_HERE = {
-    "cordoned.log.dirs", "listener.security.protocol.map", "num.io.threads",
+    "config.providers", "cordoned.log.dirs", "listener.security.protocol.map", "num.io.threads",
     "num.network.threads", "num.recovery.threads.per.data.dir", "principal.builder.class",
 }  # fmt: skip
 

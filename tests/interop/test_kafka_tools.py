@@ -255,6 +255,15 @@ DIFFERENCES = (
         for reason, names in UNSERVED.items()
         for name in names.split()
     ),
+    *(
+        Difference(
+            "api versions",
+            rf"\t{name}\(\d+\): UNSUPPORTED,",
+            rf"\t{name}\(\d+\): 0 \[usable: 0\],",
+            "Kafka takes clients' metrics only with a reporter's plugin; here no plugin is needed",
+        )
+        for name in ("GetTelemetrySubscriptions", "PushTelemetry")
+    ),
 )
 
 # What differs from run to run on either side, and its replacement.
