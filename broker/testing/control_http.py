@@ -8,6 +8,9 @@ The parent has the port of its own and one thread; the broker is its child, so i
 started again. 200 is an answer, 400 has `{"refused": sentence}`. A page in a browser cannot send a
 command: it would have to name its origin, and what is not JSON is refused. Nor can it read by a
 name of its own for this machine: what comes to a loopback address has to ask for one.
+
+Port 0 is for a program that starts a broker for its own tests: any free port, told with the state
+in one line of standard output, and the broker ends when that program has ended, however it did.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -30,7 +34,7 @@ from urllib.parse import urlsplit
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, command_of
 from broker.testing.message_line import Message
-from broker.testing.ward import NO_SESSIONS, Ward
+from broker.testing.ward import NO_SESSIONS, USUAL, Ward
 from config.load import Loaded
 
 BODY_BYTES_MAX: Final = 1024 * 1024
@@ -38,6 +42,7 @@ CHUNK_LINE_BYTES_MAX: Final = 1024
 REQUEST_SECONDS: Final = 10
 POLL_SECONDS: Final = 0.2
 PORT_MAX: Final = 65_535
+DATA: Final = ("log.dirs", "log.dir")
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 _HEXADECIMAL: Final = re.compile(rb"[0-9a-fA-F]{1,8}")
 IN_THE_BROKER: Final = ("add_rule", "remove_rule", "fill_disk", "advance")
@@ -49,44 +54,61 @@ class ToldToStop(BaseException):
 
 def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: str) -> int:
     """Serve a broker and its commands at `place`, HOST:PORT; return the broker's exit code."""
+    starter = os.getppid()
     address = _address_of(place)
-    usual = {} if any(name in loaded.static for name in NO_SESSIONS) else NO_SESSIONS
+    for number in STOPPING:
+        signal.signal(number, _stop)
+    usual = NO_SESSIONS if address[1] else USUAL
+    settings = {name: value for name, value in usual.items() if name not in loaded.static}
     directory = os.path.abspath(loaded.config.data_directory)
-    warm.load()
-    beside = _directory_beside(directory)
-    ward = Ward(directory, usual, None, read, beside)
+    beside = ""
+    ward: Ward | None = None
     try:
-        _serve(ward, address)
+        if not address[1] and not any(name in loaded.static for name in DATA):
+            beside = tempfile.mkdtemp(prefix="barnabas-")
+            directory = settings[DATA[0]] = os.path.join(beside, "data")
+        warm.load()
+        beside = beside or _directory_beside(directory)
+        ward = Ward(directory, settings, None, read, beside)
+        _serve(ward, address, starter)
     except ToldToStop:
         for number in STOPPING:
             signal.signal(number, signal.SIG_IGN)
-        return ward.end_in_order()
+        return ward.end_in_order() if ward is not None else 0
     finally:
-        ward.end()
-        shutil.rmtree(beside, ignore_errors=True)
+        if ward is not None:
+            ward.end()
+        if beside:
+            shutil.rmtree(beside, ignore_errors=True)
     return ward.exit_code
 
 
-def _serve(ward: Ward, address: tuple[str, int]) -> None:
-    """Serve commands until the broker ends by itself."""
-    for number in STOPPING:
-        signal.signal(number, _stop)
+def _serve(ward: Ward, address: tuple[str, int], starter: int) -> None:
+    """Serve commands until the broker ends by itself, at port 0 until the starter has ended."""
     with ControlServer(address, ward) as server:
         ward.start()
+        if not address[1]:
+            server.tell()
         while not ward.has_failed:
             server.handle_request()
+            if not address[1] and os.getppid() != starter:
+                raise ToldToStop
 
 
 def _address_of(place: str) -> tuple[str, int]:
     """Return the IP address and port of a HOST:PORT. Raises CommandRefused, OSError."""
     host, _, port = place.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 < int(port) <= PORT_MAX):
+    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
         raise CommandRefused(f"--test-control is {place!r}, expected HOST:PORT, or :PORT for all")
     if not host:
         return "0.0.0.0", int(port)  # noqa: S104 - as asked for
     found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     found.sort(key=lambda one: one[0] != socket.AF_INET)
     return str(found[0][4][0]), int(port)
+
+
+def _place_of(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _directory_beside(directory: str) -> str:
@@ -123,6 +145,18 @@ class ControlServer(TCPServer):
         for name in IN_THE_BROKER:
             self.commands[name] = partial(self._pass_on, name)
         self._ward = ward
+
+    def tell(self) -> None:
+        """Write where broker and commands are to standard output, as one line."""
+        listeners = self._ward.where["listeners"].values()
+        kafka = [one for one in listeners if not one["protocol"].startswith("MSGPACK")]
+        told = {
+            "test_control": _place_of(str(self.server_address[0]), self.server_address[1]),
+            "bootstrap": _place_of(kafka[0]["host"], kafka[0]["port"]) if kafka else None,
+            **self._ward.where,
+        }
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
 
     def look(self) -> Message:
         """Return where the broker listens, its rules, and what clients have asked."""

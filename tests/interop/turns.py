@@ -111,6 +111,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_rights": ("broker/rights/*", "broker/security/acl/*", "broker/handlers/*"),
     "test_streams": (*TRANSACTIONS, *LOG, "broker/handlers/delete_records.py"),
     "test_tls_clients": ("broker/security/*", "broker/network/*", *ADMIN),
+    "test_testing_page": ("docs/testing.md", "broker/testing/*", "client/cli.py"),
     "test_topic_formats": ("broker/handlers/produce.py", "*/recompression.py"),
     "test_transactions_expire": TRANSACTIONS,
     "test_transactional_copier": (*TRANSACTIONS, *LOG),

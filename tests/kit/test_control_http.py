@@ -147,7 +147,7 @@ def refused_at_start(place, directory):
 
 
 def test_a_place_that_is_none_is_refused(tmp_path):
-    for place in ("127.0.0.1:99999", "nowhere", "127.0.0.1:0"):
+    for place in ("127.0.0.1:99999", "nowhere", "127.0.0.1:-1"):
         assert f"--test-control is '{place}', expected HOST:PORT" in refused_at_start(
             place, tmp_path
         )
@@ -184,3 +184,49 @@ def test_neighbours_have_snapshots_of_their_own(tmp_path):
             broker.process.send_signal(signal.SIGTERM)
             assert broker.process.wait(30) == 0
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "one", "other"]
+
+
+def test_a_broker_of_a_program_ends_with_it(tmp_path):
+    """Port 0: free ports, told in a line of standard output, and a directory of its own."""
+    barnabas = f"{sys.executable} -P -m barnabas serve --test-control 127.0.0.1:0"
+    program = f"{barnabas} 2>log & wait"
+    with subprocess.Popen(
+        ["sh", "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as starter:
+        told = json.loads(starter.stdout.readline())
+        produced = Producer({"bootstrap.servers": told["bootstrap"]})
+        produced.produce("orders", b"v")
+        assert produced.flush(30) == 0
+        (directory,) = tmp_path.glob("barnabas-*")
+        assert (directory / "data" / "orders-0").is_dir()
+        request = urllib.request.Request(
+            f"http://{told['test_control']}/advance",
+            data=b'{"seconds": 1}',
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status == 200
+        starter.kill()
+        assert starter.stdout.read() == ""  # the broker, which had the pipe too, has ended
+    limit = Limit(30)
+    while directory.exists():
+        assert not limit.is_over
+        time.sleep(0.05)
+    assert "everything is on disk" in (tmp_path / "log").read_text()
+
+
+def test_settings_of_a_broker_of_a_program_are_kept(tmp_path):
+    port = free_port()
+    command = [
+        sys.executable, "-P", "-m", "barnabas", "serve", "--data", str(tmp_path / "mine"),
+        "--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--test-control", "127.0.0.1:0",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert json.loads(process.stdout.readline())["bootstrap"] == f"127.0.0.1:{port}"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert (tmp_path / "mine" / "meta.properties").exists()
