@@ -29,7 +29,7 @@ from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
 from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
-from broker.metadata.topic_plans import Charge, Plan
+from broker.metadata.topic_plans import Charge, Plan, no_such_topic
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.metadata_changes import MetadataChanges
 from broker.partitions.partition import Partitions
@@ -211,13 +211,16 @@ class Topics:
 
     # -- Deleting -----------------------------------------------------------------------------
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, topic_id: bytes | None = None) -> None:
         """Delete a topic; return when the deletion is durable and the name is free.
 
-        Raises TopicError if no topic has that name, and as `create` does.
+        With `topic_id`, another topic that has the name by then stays. Raises TopicError if there
+        is no such topic, and as `create` does.
         """
         lives = self._controller.lives
         async with self._planning:  # no plan relies on the topic, or on its absence
+            if topic_id is not None and self.by_id(topic_id) is None:
+                raise no_such_topic()
             topic, end_offset = self._controller.delete_topic(name, self._clock.now_ms())
         life = lives.of(topic)
         await self._changes.carry_through(self._drop(life, end_offset), [life])

@@ -8,6 +8,8 @@ Behaviour
   after `file.delete.delay.ms`.
 - `__transaction_state` is not deleted: INVALID_REQUEST. Kafka deletes it, and transactions hang.
 - `delete.topic.enable=false`: TOPIC_DELETION_DISABLED for each (INVALID_REQUEST before version 3).
+- A topic that is deleted and created again while its deletion waits for large changes stays: the
+  request meant its predecessor.
 - Answers are in the order of the request. Kafka shuffles them, so clients rely on no order.
 
 Version notes: 3 TOPIC_DELETION_DISABLED, 4 flexible, 5 error messages, and
@@ -139,7 +141,12 @@ async def _delete(
         quota.begin()
         quota.charge(len(known.partitions))
         quota.settle()
-    await services.topics.delete(known.name)
+    try:
+        await services.topics.delete(known.name, known.topic_id)
+    except TopicError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        raise TopicError(code, code.message) from error  # another deletion was faster
     return DeletableTopicResult(name=known.name, topic_id=known.topic_id)
 
 

@@ -1,10 +1,13 @@
 """DeleteTopics: by name and by id, once and twice. Compared with Kafka."""
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from broker.metadata.metadata_log import encode_batch
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -184,3 +187,44 @@ async def test_a_failed_metadata_log_deletes_no_topic(tmp_path: Path) -> None:
         ]
     assert set(rig.services.controller.image.topics) == {"a"}
     assert not await rig.close()
+
+
+@pytest.mark.parametrize("version", [5, 6])
+async def test_a_late_deletion_spares_the_next_topic_of_that_name(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    topic_id = await create(rig, "t")
+    rooms = [threading.Event(), threading.Event()]
+    waiting = iter(rooms)
+
+    def encode(*arguments: Any) -> bytearray:
+        if (room := next(waiting, None)) is not None:
+            room.wait()
+        return encode_batch(*arguments)
+
+    monkeypatch.setattr("broker.topics.encode_batch", encode)
+    monkeypatch.setattr("broker.topics.RECORDS_ENCODED_HERE_MAX", 0)
+    late_one = by_names("t") if version < 6 else by_states((None, topic_id))
+
+    async def in_turn(call: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.create_task(call)
+        for _ in range(5):  # until it waits for its turn
+            await asyncio.sleep(0)
+        return task
+
+    first = await in_turn(create(rig, "first"))
+    gone = await in_turn(rig.services.topics.delete("t"))
+    second = await in_turn(create(rig, "second"))
+    again = await in_turn(create(rig, "t"))
+    late = await in_turn(rig.call(late_one, version))
+    rooms[0].set()
+    await asyncio.gather(first, gone)
+    rooms[1].set()
+    await asyncio.gather(second, again)
+    (answer,) = (await late).responses
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 6 else ErrorCode.UNKNOWN_TOPIC_ID
+    assert answer.error_code == unknown
+    topic = rig.services.topics.by_name("t")
+    assert topic is not None
+    assert topic.topic_id == again.result()
+    assert await produce(rig, batch(b"a")) == 0
