@@ -193,7 +193,12 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
     policy = Policy(config.super_principals, config.allow_everyone_if_no_acl_found)
     services.authorizer = authorizer = Authorizer(policy, services.clock, services.metrics)
     services.acls = Acls(
-        services.controller, changes, authorizer, services.clock, services.random_bytes
+        services.controller,
+        changes,
+        authorizer,
+        services.pool,
+        services.clock,
+        services.random_bytes,
     )
     for warning in open_doors(config, len(services.controller.image.acls)):
         logger.warning("%s", warning)

@@ -8,8 +8,8 @@ Behaviour
   request: INVALID_REQUEST for each filter, and nothing is deleted.
 - An element of code 0 (UNKNOWN) closes the connection: Kafka treats it as malformed.
 - Without an authorizer: SECURITY_DISABLED.
-- Kafka deletes all in one batch. Here a batch has at most 200, so a power cut before the answer may
-  leave a part of more.
+- All are deleted in one batch of records, as in Kafka: a power cut before the answer leaves all of
+  them or none.
 
 Version notes: 2 flexible, 3 the resource type user (KIP-48); Kafka accepts it in each.
 """

@@ -4,12 +4,13 @@ Two ACLs never say the same. An id that comes twice, an ACL that comes twice, or
 unknown id raises `ImageError`, as in Kafka: the log is damaged or another program made it.
 
 A listener hears of each change in the turn in which the image changes. So a change holds from its
-record on, before it is durable and answered.
+record on, before it is durable and answered. Many at once are for the one that makes them, which
+knows them: a listener would take too long for one turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from broker.metadata.image_error import ImageError
 from protocol.acl_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
@@ -50,6 +51,22 @@ class AclImage:
             changed = self._remove(bytes(record.id))
         for listener in self._listeners:
             listener(changed, changed is record)
+
+    def add_many(self, records: AclImage) -> None:
+        """Add all ACLs of another image, some 1 µs each. No listener hears of them."""
+        for what, known, new in (
+            ("ids", self._entries, records._entries),
+            ("contents", self._ids, records._ids),
+        ):
+            if not known.keys().isdisjoint(new):
+                raise ImageError(f"of {len(new)} new ACLs some have {what} that others have")
+        self._entries.update(records._entries)
+        self._ids.update(records._ids)
+
+    def remove_many(self, ids: Sequence[bytes]) -> None:
+        """Remove the ACLs with these ids, some 1 µs each. No listener hears of it."""
+        for acl_id in ids:
+            self._remove(acl_id)
 
     def _add(self, record: AccessControlEntryRecord) -> None:
         acl_id, content = bytes(record.id), says(record)

@@ -34,6 +34,7 @@ from broker.metadata.image_loading import (
     read_snapshot,
 )
 from broker.metadata.records_io import decode_record, encode_record
+from broker.metadata.topic_rules import check_batch_size
 from config.topic import TopicConfig
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import (
@@ -110,11 +111,14 @@ class MetadataLog:
         """Append `records` as one batch and apply them; return the end offset to wait for.
 
         `batch` is what `encode_batch` made of them. `apply` changes the image as they say; without
-        it each is applied, which takes some 10 µs. Raises LogFailed, with log and image as they
-        were. `keep_room` is to follow, in a thread.
+        it each is applied, which takes some 10 µs. Raises TopicError if the batch is larger than
+        Kafka reads, and LogFailed, each with log and image as they were. `keep_room` is to follow,
+        in a thread.
         """
         taken = list(records)
-        self._append(batch or encode_batch(taken, now_ms), now_ms)
+        encoded = batch or encode_batch(taken, now_ms)
+        check_batch_size(len(encoded))
+        self._append(encoded, now_ms)
         if apply is not None:
             apply()
         else:

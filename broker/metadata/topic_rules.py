@@ -31,6 +31,7 @@ from storage.files.filenames import METADATA_TOPIC, TOPIC_NAME_MAX
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000  # Kafka's ReplicationControlManager
 RECORDS_PER_REQUEST_MAX: Final = 10_000  # QuorumController.MAX_RECORDS_PER_USER_OP
+BATCH_BYTES_MAX: Final = 8 << 20  # of records: KafkaRaftClient.MAX_BATCH_SIZE_BYTES
 BROKER_DEFAULT: Final = -1
 
 # Kafka's own topics (Topic.isInternal), which belong to its coordinators.
@@ -134,6 +135,16 @@ def check_record_total(record_count: int) -> None:
     if record_count > RECORDS_PER_REQUEST_MAX:
         raise TopicError(
             ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+        )
+
+
+def check_batch_size(batch_bytes: int) -> None:
+    """Raise TopicError when the records of a request are larger than one batch may be."""
+    if batch_bytes > BATCH_BYTES_MAX:
+        raise TopicError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The records of this request take {batch_bytes} bytes; at most {BATCH_BYTES_MAX} are "
+            "written at once: send several requests.",
         )
 
 

@@ -10,19 +10,25 @@ The judge stands here, since it needs no other knowledge than answers:
 - a fetch that is sent after the answer to the denial is refused, until an answer says otherwise,
   also after kills and power cuts;
 - a fetch that waited when the right was taken serves nothing that was written after that answer;
-- after the answer that gives the right back, a fetch is not refused.
+- after the answer that gives the right back, a fetch is not refused;
+- of 250 ACLs that one request creates or deletes, there are always all or none.
 
 An answer that does not come leaves the right in doubt: nothing is judged until the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.simulation.clients.batches import build_untimed
@@ -32,7 +38,8 @@ from tests.simulation.context import KAFKA_PORT, Context
 from tests.simulation.plan import ClientPlan
 from tests.simulation.world import TimedOut, Waiter
 
-TOPIC, READ, ALL, LITERAL, DENY, ALLOW = 2, 3, 2, 3, 2, 3  # Kafka's codes
+TOPIC, READ, ALL, LITERAL, DENY, ALLOW, ANY = 2, 3, 2, 3, 2, 3, 1  # Kafka's codes
+MANY: Final = 250  # more than the broker changes in one turn
 FETCH_VERSION: Final = 11  # names topics
 PRODUCE_VERSION: Final = 9
 DENIED: Final = 29
@@ -69,6 +76,8 @@ class RightsChanger:
             await self._judge_waiting(waiting)
             if await self._give():
                 await self._judge_given()
+            if self.admin.chance(0.3):
+                await self._change_many()
             await self.admin.pause()
         await self._give()
         for caller in (self.admin, self.reader, self.waiter):
@@ -85,16 +94,19 @@ class RightsChanger:
 
     # -- Rights -------------------------------------------------------------------------------
 
-    async def _create(self, operation: int, permission: int) -> bool:
-        rule = AclCreation(
+    def _rule(self, name: str, principal: str, operation: int, permission: int) -> AclCreation:
+        return AclCreation(
             resource_type=TOPIC,
-            resource_name=self.topic,
+            resource_name=name,
             resource_pattern_type=LITERAL,
-            principal="User:*",
+            principal=principal,
             host="*",
             operation=operation,
             permission_type=permission,
         )
+
+    async def _create(self, operation: int, permission: int) -> bool:
+        rule = self._rule(self.topic, "User:*", operation, permission)
         return await self.admin.ask_until(
             CreateAclsRequest(creations=[rule]),
             lambda answer: answer.results[0].error_code == 0,
@@ -119,6 +131,53 @@ class RightsChanger:
             lambda answer: answer.filter_results[0].error_code == 0,
             self.topic,
         )
+
+    async def _change_many(self) -> None:
+        """Create or delete many ACLs, whatever comes between, and count them."""
+        user = f"User:{self.topic}"
+        count = MANY if self.admin.chance(0.5) else 0
+        names = [f"{self.topic}.{number}" for number in range(MANY)]
+        creation = CreateAclsRequest(
+            creations=[self._rule(name, user, READ, ALLOW) for name in names]
+        )
+        deletion = DeleteAclsRequest(
+            filters=[
+                DeleteAclsFilter(
+                    resource_type_filter=TOPIC,
+                    resource_name_filter=None,
+                    pattern_type_filter=ANY,
+                    principal_filter=user,
+                    host_filter=None,
+                    operation=ANY,
+                    permission_type=ANY,
+                )
+            ]
+        )
+        answer = await self.admin.ask(creation if count else deletion, what=self.topic)
+        codes = {0} if answer is None else {one.error_code for one in _results(answer)}
+        found = await self._count(user)
+        if found is None:
+            return
+        if found not in (0, MANY):
+            self._object(f"{found} of {MANY} ACLs of one request are there")
+        elif answer is not None and codes == {0} and found != count:
+            self._object(f"{found} ACLs are there after the answer that there are {count}")
+
+    async def _count(self, user: str) -> int | None:
+        answer = await self.admin.ask(
+            DescribeAclsRequest(
+                resource_type_filter=TOPIC,
+                resource_name_filter=None,
+                pattern_type_filter=ANY,
+                principal_filter=user,
+                host_filter=None,
+                operation=ANY,
+                permission_type=ANY,
+            )
+        )
+        if answer is None or answer.error_code:
+            return None
+        return sum(len(resource.acls) for resource in answer.resources)
 
     # -- Use ----------------------------------------------------------------------------------
 
@@ -198,6 +257,10 @@ class RightsChanger:
 
     def _object(self, what: str) -> None:
         self.admin.record.fail(self.admin.name, what)
+
+
+def _results(answer: CreateAclsResponse | DeleteAclsResponse) -> Sequence[Any]:
+    return answer.results if isinstance(answer, CreateAclsResponse) else answer.filter_results
 
 
 async def run_rights_changer(context: Context, plan: ClientPlan) -> None:

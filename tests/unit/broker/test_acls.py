@@ -12,6 +12,7 @@ from broker.runtime.steps import finished
 from broker.security.acl.acl_codes import AclOperation, PatternType, ResourceType
 from broker.security.acl.acl_filter import AclFilter
 from protocol.acl_records import AccessControlEntryRecord
+from protocol.record_batch import read_header
 from tests.support.acl_entries import ALICE, HOST, acl
 from tests.support.authorizing import AUTHORIZED
 from tests.support.broker_rig import Rig
@@ -86,24 +87,89 @@ async def test_without_an_authorizer_acls_are_kept_unused(tmp_path):
     await second.close()
 
 
-async def test_many_are_changed_in_several_turns(rig, monkeypatch):
+async def test_many_take_effect_in_several_turns_and_denials_first(rig, monkeypatch):
     monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
-    many = [acl(name=f"t{number}") for number in range(95)]
-    steps = 0
+    many = [acl(name=f"t{number}", deny=number > 40) for number in range(95)]
+    order = []
+    for verb in ("add", "remove"):
+        monkeypatch.setattr(rig.services.authorizer, verb, order.append)
+    turns = 0
 
     async def count():
-        nonlocal steps
+        nonlocal turns
         while True:
             await asyncio.sleep(0)
-            steps += 1
+            turns += 1
 
     counting = asyncio.create_task(count())
     await rig.services.acls.create(many, BY)
-    assert steps > 9
+    assert turns > 9
     counting.cancel()
-    assert set(found(rig)) == set(many)
+    assert [one.is_allow for one in order] == [False] * 54 + [True] * 41
+    order.clear()
     await rig.services.acls.delete(many, BY)
+    assert [one.is_allow for one in order] == [True] * 41 + [False] * 54
+
+
+async def test_many_of_one_request_are_one_batch(rig):
+    many = [acl(name=f"t{number}") for number in range(500)]
+    log = rig.services.controller.metadata_log.log
+    for change in (rig.services.acls.create, rig.services.acls.delete):
+        position, before = log.segments.active.size, log.end_offset
+        await change(many, BY)
+        written = log.segments.active.log_file.read(position, log.segments.active.size - position)
+        assert read_header(written).size == len(written)
+        assert log.end_offset - before == 500
+
+
+async def test_changes_that_cross_are_each_made_once(rig, monkeypatch):
+    monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
+    many = [acl(name=f"t{number}") for number in range(60)]
+    acls = rig.services.acls
+    before = rig.services.controller.metadata_log.end_offset
+    await asyncio.gather(acls.create(many[:50], BY), acls.create(many[10:], BY))
+    assert set(found(rig)) == set(many)
+    assert rig.services.controller.metadata_log.end_offset == before + 60
+    await asyncio.gather(acls.delete(many, BY), acls.delete(many[30:], BY), acls.create(many, BY))
+    left = found(rig)
+    assert len(left) in (0, 60)
+    assert len(rig.services.controller.image.acls) == len(left)
+    assert may_read(rig, "t3") == bool(left)
+
+
+async def test_a_client_that_leaves_does_not_stop_what_it_began(rig, monkeypatch):
+    monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
+    many = [acl(name=f"t{number}") for number in range(100)]
+    creating = asyncio.create_task(rig.services.acls.create(many, BY))
+    while many[0] not in rig.services.acls:
+        await asyncio.sleep(0)
+    creating.cancel()
+    steps = rig.services.acls.find(AclFilter())
+    for _ in steps:
+        await asyncio.sleep(0)
+    assert may_read(rig, "t99")
+
+
+async def test_what_is_recorded_is_found(rig, monkeypatch):
+    monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
+    many = [acl(name=f"t{number}") for number in range(100)]
+    creating = asyncio.create_task(rig.services.acls.create(many, BY))
+    while many[0] not in rig.services.acls:
+        await asyncio.sleep(0)
+    steps = rig.services.acls.find(AclFilter())
+    assert next(steps) == 0
+    await creating
+    assert len(finished(steps)) == 100
+
+
+async def test_too_large_ones_are_refused(rig):
+    log = rig.services.controller.metadata_log
+    before = log.end_offset
+    large = [acl(name=f"{number}".ljust(30_000, "x")) for number in range(300)]
+    with pytest.raises(TopicError, match="send several requests"):
+        await rig.services.acls.create(large, BY)
     assert found(rig) == []
+    assert log.end_offset == before
 
 
 async def test_too_many_are_refused(rig):

@@ -232,6 +232,23 @@ def test_acknowledged_changes_survive_a_failure_and_a_power_cut(op, unsynced):
         assert nth < 500, "the history never completed"
 
 
+@pytest.mark.parametrize("unsynced", ["lost", "kept", "torn", "zeros"])
+def test_of_many_acls_of_one_request_all_survive_a_power_cut_or_none(unsynced):
+    filesystem = new_disk()
+    started = Started(filesystem)
+    names = [f"acl {number}" for number in range(500)]
+    started.metadata_log.append(map(added, names), NOW_MS)
+    filesystem.crash(unsynced)
+    started = Started(filesystem)
+    assert len(started.granted()) == (500 if unsynced == "kept" else 0)
+    if unsynced != "kept":
+        started.metadata_log.append(map(added, names), NOW_MS)
+        started.metadata_log.flush()
+    started.metadata_log.append(map(started._removed, names), NOW_MS)
+    filesystem.crash(unsynced)
+    assert len(Started(filesystem).granted()) == (0 if unsynced == "kept" else 500)
+
+
 def test_a_flipped_bit_of_what_was_flushed_refuses_to_start_after_a_crash():
     filesystem = new_disk()
     run_history(filesystem, Told())

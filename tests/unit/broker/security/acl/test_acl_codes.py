@@ -25,6 +25,8 @@ def test_the_codes_are_kafkas():
 @pytest.mark.parametrize("code", [-1, -128, 77, 127])
 def test_a_code_that_is_not_listed_is_unknown(kinds, code):
     assert kinds(code) is kinds.UNKNOWN
+    assert kinds.of(code) is kinds.UNKNOWN
+    assert kinds.of(3) is kinds(3)
 
 
 def test_a_word_is_no_code():
