@@ -47,7 +47,7 @@ USER: Final = "alice"
 SECRET: Final = "correct horse battery staple"
 WRONG: Final = "x" + SECRET[1:]  # differs in the first character
 NEARLY: Final = SECRET[:-1] + "x"  # and in the last
-ITERATIONS: Final = 4096
+ITERATIONS: Final = 8192  # not the default
 
 
 class Pair(NamedTuple):
@@ -87,6 +87,9 @@ class _Directory:
 
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
         return self._found.get((mechanism, user))
+
+    def iterations(self, mechanism: str) -> list[int]:
+        return [self._found[mechanism, USER].iterations]
 
 
 def _credential(mechanism: str) -> ScramCredential:

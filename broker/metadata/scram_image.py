@@ -8,7 +8,8 @@ recorded. Codes of mechanisms that a newer Kafka may know are kept, and never fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from protocol.scram_records import (
@@ -33,6 +34,7 @@ class ScramImage:
 
     def __init__(self) -> None:
         self._users: dict[str, dict[int, ScramCredential]] = {}  # by name, then mechanism's code
+        self._iterations: dict[int, list[int]] = {}  # of all credentials, sorted
 
     def __len__(self) -> int:
         return len(self._users)
@@ -54,29 +56,42 @@ class ScramImage:
         """Whether the user has a credential for the mechanism of that code."""
         return mechanism_code in self.of(user)
 
+    def iterations(self, mechanism: str) -> Sequence[int]:
+        """Return those of all credentials of a mechanism such as "SCRAM-SHA-256", sorted."""
+        return self._iterations.get(SCRAM_MECHANISMS.get(mechanism, -1), ())
+
     def upsert(self, record: UserScramCredentialRecord) -> None:
         """Make or replace a credential."""
-        self._users.setdefault(record.name, {})[record.mechanism] = ScramCredential(
+        of_user = self._users.setdefault(record.name, {})
+        self._forget_iterations(record.mechanism, of_user.get(record.mechanism))
+        of_user[record.mechanism] = ScramCredential(
             bytes(record.salt),
             bytes(record.stored_key),
             bytes(record.server_key),
             record.iterations,
         )
+        insort(self._iterations.setdefault(record.mechanism, []), record.iterations)
 
     def remove(self, record: RemoveUserScramCredentialRecord) -> bool:
         """Remove a credential. Return False if there is none."""
         if not self.has(record.name, record.mechanism):
             return False
         of_user = self._users[record.name]
-        del of_user[record.mechanism]
+        self._forget_iterations(record.mechanism, of_user.pop(record.mechanism))
         if not of_user:
             del self._users[record.name]
         return True
+
+    def _forget_iterations(self, mechanism_code: int, gone: ScramCredential | None) -> None:
+        if gone is not None:
+            known = self._iterations[mechanism_code]
+            del known[bisect_left(known, gone.iterations)]
 
     def capture(self) -> ScramImage:
         """Return a copy that another thread can read while this one changes the image."""
         captured = ScramImage()
         captured._users = {name: own.copy() for name, own in self._users.items()}
+        captured._iterations = {code: known.copy() for code, known in self._iterations.items()}
         return captured
 
     def records(self) -> Iterator[UserScramCredentialRecord]:

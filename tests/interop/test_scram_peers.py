@@ -43,6 +43,9 @@ class Directory:
         found = self.found.get((mechanism, user))
         return None if found is None else ScramCredential(*found)
 
+    def iterations(self, mechanism: str) -> list[int]:
+        return sorted(found[3] for (name, _), found in self.found.items() if name == mechanism)
+
 
 def server(mechanism: str, directory: Directory) -> ScramServer:
     return ScramServer(mechanism, CredentialSource(directory, b"secret"), os.urandom)

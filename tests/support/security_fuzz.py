@@ -31,6 +31,7 @@ from typing import Any
 
 from broker.acls import Acls
 from broker.handlers import describe_acls
+from broker.metadata.acl_image import AclImage
 from broker.metadata.scram_image import ScramCredential
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
@@ -115,6 +116,9 @@ class _Directory:
 
     def scram(self, mechanism: str, user: str) -> ScramCredential | None:
         return self._found[mechanism] if user == USER else None
+
+    def iterations(self, mechanism: str) -> list[int]:
+        return [self._found[mechanism].iterations]
 
 
 async def _at_once(call: Callable[[], bool]) -> bool:
@@ -381,8 +385,8 @@ def filters(source: random.Random, count: int) -> Ways:
     ]
     for entry in entries:
         authorizer.add(entry)
-    acls = object.__new__(Acls)
-    acls._authorizer = authorizer
+    unused: Any = SimpleNamespace(image=SimpleNamespace(acls=AclImage()))
+    acls = Acls(unused, unused, authorizer, unused, ManualClock(), bytes)
     services: Any = SimpleNamespace(acls=acls)
     codes = (*range(-128, 0), *range(20), 127)
     for _ in range(count):

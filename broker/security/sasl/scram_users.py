@@ -1,7 +1,9 @@
 """SCRAM credentials for every name: those of users, and mock ones for names that are no user's.
 
 A mock credential is made of a secret and the name, so a name always gets the same salt, as a user
-would; its keys are random and fit no password. With it a login of an unknown user runs to its last
+would; its keys are random and fit no password. Its iterations are those of some user: the names
+are spread over the users' numbers, each as often as users have it, so an unusual number does not
+tell that a name is a user's. With such a credential a login of an unknown user runs to its last
 step and fails there, like a wrong password (RFC 5802 leaves this to the server; Kafka tells at the
 first step).
 """
@@ -10,14 +12,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from protocol.scram import hash_bytes
 
-MOCK_ITERATIONS = 4096  # what Kafka's tools use for a user if nothing else is said
+ITERATIONS_DEFAULT = 4096  # of Kafka's tools; without any user, of unknown ones
 MOCK_SALT_BYTES = 26  # as Kafka's clients make them
 _FIELDS = attrgetter("salt", "stored_key", "server_key", "iterations")
+_SHARE_BYTES = 8
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"
 
 
@@ -42,6 +46,10 @@ class UserDirectory(Protocol):
 
     def scram(self, mechanism: str, user: str) -> StoredCredential | None:
         """Return a user's credential for a mechanism, or None."""
+        ...
+
+    def iterations(self, mechanism: str) -> Sequence[int]:
+        """Return the iterations of all users of a mechanism, sorted."""
         ...
 
 
@@ -84,4 +92,15 @@ class CredentialSource:
         keys = hmac.digest(self._secret, seed, hashlib.sha512)
         salt = bytes(_DIGITS[byte % len(_DIGITS)] for byte in seed[:MOCK_SALT_BYTES])
         size = hash_bytes(mechanism)
-        return Credential(salt, keys[:size], keys[:size], MOCK_ITERATIONS, is_mock=True)
+        iterations = self._mock_iterations(mechanism, user)
+        return Credential(salt, keys[:size], keys[:size], iterations, is_mock=True)
+
+    def _mock_iterations(self, mechanism: str, user: str) -> int:
+        known = self._directory.iterations(mechanism)
+        if not known:
+            return ITERATIONS_DEFAULT
+        # The same share for each mechanism, since a user's numbers mostly agree. A user who comes
+        # or goes moves few names to another number.
+        name = f"iterations\0{user}".encode("utf-8", "surrogatepass")
+        share = hmac.digest(self._secret, name, hashlib.sha512)[:_SHARE_BYTES]
+        return known[int.from_bytes(share, "big") * len(known) >> 8 * _SHARE_BYTES]

@@ -55,6 +55,10 @@ class Users:
         """Return a user's credential for a mechanism such as "SCRAM-SHA-256", or None."""
         return self.image.credential(mechanism, user)
 
+    def iterations(self, mechanism: str) -> Sequence[int]:
+        """Return the iterations of all credentials of a mechanism, sorted."""
+        return self.image.iterations(mechanism)
+
     async def alter(
         self,
         removals: Sequence[ScramCredentialDeletion],

@@ -22,6 +22,9 @@ class Directory:
         stored = stored_key(mechanism, client_key(mechanism, salted))
         return ScramCredential(b"salt", stored, server_key(mechanism, salted), 4096)
 
+    def iterations(self, mechanism: str) -> list[int]:
+        return []
+
 
 def server(mechanism: str) -> Mechanism:
     return ScramServer(mechanism, CredentialSource(Directory(), b"secret"), bytes)

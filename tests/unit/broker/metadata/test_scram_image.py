@@ -43,6 +43,23 @@ def test_a_later_credential_replaces_the_first():
     assert scram.credential("SCRAM-SHA-256", "alice").iterations == 8192
 
 
+def test_the_iterations_of_all_are_known_in_order():
+    image = image_of(
+        credential("alice", iterations=8192),
+        credential("bob"),
+        credential("bob", 2),
+        credential("eve"),
+    )
+    assert image.scram.iterations("SCRAM-SHA-256") == [4096, 4096, 8192]
+    assert image.scram.iterations("SCRAM-SHA-512") == [4096]
+    assert list(image.scram.iterations("PLAIN")) == []
+    captured = image.capture().scram
+    image.apply(credential("alice", iterations=5000))
+    image.apply(removal("bob"))
+    assert image.scram.iterations("SCRAM-SHA-256") == [4096, 5000]
+    assert captured.iterations("SCRAM-SHA-256") == [4096, 4096, 8192]
+
+
 def test_a_user_is_gone_with_the_last_credential():
     image = image_of(credential("alice"), credential("alice", 2), removal("alice", 1))
     assert image.scram.names() == ["alice"]

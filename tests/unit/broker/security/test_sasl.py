@@ -1,7 +1,7 @@
 """The mechanisms: who gets in, what all others are told, and that they are told the same."""
 
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 import pytest
 
@@ -10,7 +10,7 @@ from broker.security.oauth.token_validator import TokenValidator
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Mechanism, Reply, shown
 from broker.security.sasl.plain import WRONG, ScramUsers
 from broker.security.sasl.sasl_listeners import SaslListeners
-from broker.security.sasl.scram_users import MOCK_ITERATIONS, CredentialSource
+from broker.security.sasl.scram_users import ITERATIONS_DEFAULT, CredentialSource
 from config.sasl_settings import MechanismSettings, SaslSettings
 from config.token_settings import TokenSettings
 from protocol.scram import (
@@ -48,6 +48,9 @@ class Directory:
         if self.is_removed or (mechanism, user) != (self.mechanism, USER):
             return None
         return self.credential
+
+    def iterations(self, mechanism: str) -> Sequence[int]:
+        return [4096] if mechanism == self.mechanism else []
 
 
 async def at_once(call: Callable[[], bool]) -> bool:
@@ -246,7 +249,7 @@ def test_another_authorization_id_is_refused() -> None:
 def test_an_unknown_user_runs_to_the_last_step_and_fails_like_a_wrong_password(first: str) -> None:
     login = listeners(Directory()).of("L").offers[SHA_256].begin
     client = Client(SHA_256, login(), first)
-    assert client.server.iterations == MOCK_ITERATIONS
+    assert client.server.iterations == ITERATIONS_DEFAULT
     assert refusal(client, *client.final()) == TEXT
     assert client.finish != Client(SHA_256, login(), first).finish
 
@@ -259,6 +262,26 @@ def test_a_mock_salt_is_always_the_same_for_a_name_and_no_one_elses() -> None:
     assert users.find(SHA_256, "nobody").salt != users.find(SHA_512, "nobody").salt
     others = CredentialSource(Directory(), b"other")
     assert others.find(SHA_256, "nobody").salt != users.find(SHA_256, "nobody").salt
+
+
+def test_unknown_users_have_iterations_as_often_as_users_have_them() -> None:
+    directory = Directory()
+    users = CredentialSource(directory, b"secret")
+    names = [f"nobody {number}" for number in range(1_000)]
+
+    def found(mechanism: str, *iterations: int) -> list[int]:
+        directory.iterations = lambda _: iterations  # type: ignore[method-assign,assignment]
+        return [users.find(mechanism, name).iterations for name in names]
+
+    assert set(found(SHA_256)) == {ITERATIONS_DEFAULT}
+    assert set(found(SHA_256, 8192)) == {8192}
+    some = found(SHA_256, 4096, 8192, 8192, 16384)
+    assert 200 < some.count(4096) < 300
+    assert 450 < some.count(8192) < 550
+    assert some.count(16384) == 1_000 - some.count(4096) - some.count(8192)
+    assert found(SHA_512, 4096, 8192, 8192, 16384) == some
+    moved = found(SHA_256, *[4096] * 25, *[8192] * 50, *[16384] * 26)
+    assert sum(one != other for one, other in zip(some, moved, strict=True)) < 30
 
 
 def test_the_keys_of_a_mock_credential_fit_no_proof() -> None:
