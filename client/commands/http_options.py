@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +17,8 @@ VARIABLE = "BARNABAS_HTTP_PASSWORD"
 HTTP = click.option(
     "--http", "http_address", metavar="HOST:PORT", default="127.0.0.1:9095", show_default=True,
     envvar="BARNABAS_HTTP", show_envvar=True,
-    help=f"The broker's HTTP listener. {VARIABLE} is its password, if it has one.",
+    help=f"The broker's HTTP listener. {VARIABLE} is its password, if it has one, or"
+    f" {VARIABLE}_FILE the file that has it.",
 )  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -34,5 +36,17 @@ def http_options(function: Function) -> Function:
 
 
 def opened(http_address: str, timeout_s: float) -> BrokerHttp:
-    """Return the listener; the password comes from the environment, where no `ps` shows it."""
-    return BrokerHttp(http_address, timeout_s, os.environ.get(VARIABLE))
+    """Return the listener. Raises click.ClickException if the password's file cannot be read."""
+    return BrokerHttp(http_address, timeout_s, _password())
+
+
+def _password() -> str | None:
+    """Return the password of the environment, or of the file that it names; no `ps` shows it."""
+    path = os.environ.get(f"{VARIABLE}_FILE")
+    if path is None or VARIABLE in os.environ:
+        return os.environ.get(VARIABLE)
+    try:
+        return Path(path).read_text().removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = f"{VARIABLE}_FILE: {path} cannot be read: {error}"
+        raise click.ClickException(reason) from error
