@@ -188,7 +188,11 @@ class GroupCommit:
                 self._waiting.pop(partition, None)
 
     async def drained(self) -> None:
-        """Wait until no flush runs. For the stop: nobody calls `sweep` any more."""
+        """Wait until no flush runs, and begin none later: the stop flushes the logs itself.
+
+        Nobody calls `sweep` any more.
+        """
+        self._lingering.stop()
         while self.is_flushing or self._due or self._due_for_lanes:
             self._pass_stuck(self._clock.monotonic_ns())
             self._start()

@@ -16,11 +16,12 @@ from broker.runtime.owners import Owner
 class Lingering:
     """Calls `passed` with the partitions whose pause is over; each is in at most one pause."""
 
-    __slots__ = ("_partitions", "_passed")
+    __slots__ = ("_is_stopped", "_partitions", "_passed")
 
     def __init__(self, passed: Callable[[list[Partition]], None]) -> None:
         self._passed = passed
         self._partitions: dict[float, list[Partition]] = {}  # by the seconds of their pause
+        self._is_stopped = False
 
     def add(self, partition: Partition, seconds: float) -> None:
         """Let `partition` wait for `seconds` or less, unless it already waits."""
@@ -34,8 +35,13 @@ class Lingering:
         else:
             waiting.append(partition)
 
+    def stop(self) -> None:
+        """Let no pause end any more: the stop of the broker flushes all logs itself."""
+        self._is_stopped = True
+
     def _end(self, seconds: float) -> None:
         partitions = self._partitions.pop(seconds)
         for partition in partitions:
             partition.flush_scheduled = False
-        self._passed(partitions)
+        if not self._is_stopped:
+            self._passed(partitions)

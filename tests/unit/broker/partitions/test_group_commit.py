@@ -166,6 +166,14 @@ async def test_drained_waits_for_the_running_flush(rig: Rig) -> None:
     await asyncio.wait_for(drained, 10)
 
 
+async def test_no_flush_begins_after_drained(rig: Rig) -> None:
+    rig.append()  # its flush lingers, and would still run when the stop flushes the log
+    await asyncio.wait_for(rig.commit.drained(), 10)
+    await rig.until(lambda: not rig.partition.flush_scheduled)
+    assert rig.log.flushes == []
+    assert not rig.commit.is_flushing
+
+
 async def test_drained_passes_a_stuck_flush(rig: Rig) -> None:
     """Nobody sweeps at the stop, and a disk that is slow for one file is so for others."""
     logs = [FakeLog() for _ in range(3)]
