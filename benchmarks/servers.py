@@ -34,9 +34,12 @@ DELETE_DELAY_MS = "100"  # deleted topics free their pages between runs; Kafka's
 class Server:
     """One broker process on one directory."""
 
-    def __init__(self, name: str, command: list[str], port: int, data: Path) -> None:
+    def __init__(
+        self, name: str, command: list[str], port: int, data: Path, checkout: Path = CHECKOUT
+    ) -> None:
         self.name = name
         self.port = port
+        self._checkout = checkout
         self._command = command
         self._data = data
         self._output = data.parent / "output"
@@ -59,7 +62,7 @@ class Server:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 self._command,
-                cwd=CHECKOUT,
+                cwd=self._checkout,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -229,10 +232,11 @@ def barnabas(
     write_caching: bool = False,
     msgpack_port: int | None = None,
     more: Mapping[str, str] | None = None,
+    checkout: Path = CHECKOUT,
 ) -> Server:
     """Barnabas as `barnabas serve` starts it, with a listener for msgpack where one is wanted.
 
-    `more` are further settings.
+    `more` are further settings; another `checkout` is another version.
     """
     directory.mkdir(parents=True, exist_ok=True)
     port = free_ports(1)[0]
@@ -250,4 +254,4 @@ def barnabas(
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     name = "Barnabas, page cache" if write_caching else "Barnabas, durable"
-    return Server(name, command, port, directory / "data")
+    return Server(name, command, port, directory / "data", checkout)

@@ -2,6 +2,9 @@
 
 A worker never waits for an answer (docs/design.md, "The way of a request"): a handler answers
 immediately, or returns something that completes later. A bad request never ends a worker.
+
+A worker serves in a slice of the loop: in a turn of its own task, or, while it rests, as a part of
+the step of a processor that has put requests on the queue (`RequestQueue.pass_on`).
 """
 
 from __future__ import annotations
@@ -39,29 +42,35 @@ class IoWorker:
 
     async def run(self) -> None:
         """Handle requests until cancelled."""
+        while True:
+            self.serve(self._clock.monotonic_ns())
+            await self._queue.rest(self.serve)
+
+    def serve(self, begun_ns: int) -> None:
+        """Handle what is queued, until a slice of the step that has begun at `begun_ns` is over."""
         take = self._queue.take
         dispatch = self._dispatcher.dispatch
         monotonic_ns = self._clock.monotonic_ns
         writes = self._writes
-        while True:
-            slice_end_ns = monotonic_ns() + SLICE_NS
-            writes.held = True
-            try:
-                while (request := take()) is not None:
-                    timing = request.timing
-                    if timing is not None:
-                        timing.taken_ns = monotonic_ns()
-                    try:
-                        dispatch(request)
-                    except Exception as error:  # or it would never be answered
-                        owners.failed(Owner.WORKER, error)
-                        request.give_up()
-                    now_ns = monotonic_ns()
-                    if timing is not None:
-                        timing.handled_ns = now_ns
-                    if now_ns > slice_end_ns:
-                        break
-            finally:
-                writes.held = False
-            writes.flush()
-            await self._queue.rest()
+        slice_end_ns = begun_ns + SLICE_NS
+        if monotonic_ns() > slice_end_ns:  # others have used it up
+            return
+        writes.held = True
+        try:
+            while (request := take()) is not None:
+                timing = request.timing
+                if timing is not None:
+                    timing.taken_ns = monotonic_ns()
+                try:
+                    dispatch(request)
+                except Exception as error:  # or it would never be answered
+                    owners.failed(Owner.WORKER, error)
+                    request.give_up()
+                now_ns = monotonic_ns()
+                if timing is not None:
+                    timing.handled_ns = now_ns
+                if now_ns > slice_end_ns:
+                    break
+        finally:
+            writes.held = False
+        writes.flush()

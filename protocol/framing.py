@@ -162,9 +162,11 @@ class FrameReader:
         stream: the frames before it are returned and `refused` says why; with none before it,
         and at every later call, that FrameTooLarge is raised.
         """
-        self._raise_if_refused()
+        if self.refused is not None:
+            raise self.refused
         frames: list[bytearray] = []
-        position = self._resume(data, frames) if self.begun else 0
+        is_begun = self._frame is not None or self._head
+        position = self._resume(data, frames) if is_begun else 0
         end = len(data)
         while end - position >= SIZE_BYTES:
             (size,) = _unpack_size(data, position)
@@ -177,8 +179,8 @@ class FrameReader:
                 position = end
         if position < end:
             self._head = bytes(data[position:])
-        if not frames:
-            self._raise_if_refused()
+        if not frames and self.refused is not None:
+            raise self.refused
         return frames
 
     def _resume(self, data: memoryview, frames: list[bytearray]) -> int:
@@ -225,7 +227,3 @@ class FrameReader:
             self.has_room = True
         else:
             self._frame = bytearray(piece)
-
-    def _raise_if_refused(self) -> None:
-        if self.refused is not None:
-            raise self.refused

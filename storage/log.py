@@ -182,8 +182,9 @@ class Log(LogTrimming):
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         active = self.segments.active
-        if active.size + size > self._segment_bytes_max or (
-            active.size
+        active_bytes = active.log_file.size
+        if active_bytes + size > self._segment_bytes_max or (
+            active_bytes
             and is_roll_due(active, self.roll_after_ms, last_offset, header.max_timestamp, now_ms)
         ):
             if size > self._segment_bytes_max:

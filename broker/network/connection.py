@@ -67,6 +67,10 @@ class Submitter(Protocol):
         """Submit the whole frames of `connection` soon."""
         ...
 
+    def received(self, connection: Connection, now_ns: int) -> None:
+        """Submit the whole frames that `connection` has just received, soon or at once."""
+        ...
+
     def forget(self, connection: Connection) -> None:
         """Drop `connection`, which has ended."""
         ...
@@ -80,22 +84,9 @@ class Connection(asyncio.BufferedProtocol):
     """The socket of one client, and the requests it has in flight."""
 
     __slots__ = (
-        "_out",
-        "_peer_has_ended",
-        "_processor",
-        "account",
-        "decoded",
-        "decoding",
-        "frames",
-        "gate",
-        "in_ready_list",
-        "info",
-        "last_active_ns",
-        "reader",
-        "reading",
-        "refusal",
-        "slots",
-    )
+        "_out", "_peer_has_ended", "_processor", "account", "decoded", "decoding", "frames", "gate",
+        "in_ready_list", "info", "last_active_ns", "reader", "reading", "refusal", "slots",
+    )  # fmt: skip
 
     def __init__(self, processor: Submitter, info: ConnectionInfo, frame_bytes_max: int) -> None:
         self.info = info
@@ -161,7 +152,6 @@ class Connection(asyncio.BufferedProtocol):
         if frames:
             self.frames.extend(frames)
             reading.frame_begun_ns = 0
-            processor.ready(self)
             if self.gate is not None and self.gate.is_closed:
                 reading.hold(Hold.ONE_FRAME)
         begun = reader.begun
@@ -175,6 +165,8 @@ class Connection(asyncio.BufferedProtocol):
         if reader.refused is not None:
             self.refusal = reader.refused
             reading.hold(Hold.REFUSED)
+        if frames:
+            processor.received(self, now_ns)
 
     def eof_received(self) -> bool:
         """End the connection when the peer has sent its last byte, as Kafka does.
@@ -241,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         self.reading.pause_or_resume()
         if self._peer_has_ended:
             self.close()
-        else:
+        elif self.refusal is not None:
             self._close_if_refused()
 
     def _close_if_refused(self) -> None:

@@ -2,9 +2,14 @@
 
 The loop receives for a connection, which adds itself to its processor's ready list. The processor's
 task then takes all ready connections, decodes their whole frames and puts the requests on the
-queue: one wake-up for many frames, like the ready keys of the selector in Kafka's Processor. A
-frame that takes long to decode goes to a thread, and its connection waits. The processor also ends
-connections that are idle for too long, or whose frame is incomplete at its deadline.
+queue: one wake-up for many frames, like the ready keys of the selector in Kafka's Processor. Then
+it has a worker that rests take them, in the same step of the loop. A frame that takes long to
+decode goes to a thread, and its connection waits. The processor also ends connections that are
+idle for too long, or whose frame is incomplete at its deadline.
+
+A request that comes alone (`broker.network.lone_senders`) does not wait for the processor's task,
+which would take a turn of the loop: it is submitted, handled and answered as soon as it is
+received. The requests of many connections do wait, since it is cheaper to handle them together.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.network.byte_budget import ByteBudget
@@ -22,7 +27,8 @@ from broker.network.connection_account import answer_bytes_max
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.logins.login_errors import LoginEnded
-from broker.network.reading import Hold
+from broker.network.lone_senders import LoneSenders
+from broker.network.reading import HOLDS_FRAMES, Hold
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.log_lines import RateLimiter
@@ -44,6 +50,8 @@ logger = logging.getLogger("barnabas.network")
 
 # The most that one read takes from a socket: a few large batches, yet small for any core's cache.
 RECEIVE_BUFFER_BYTES = 256 * 1024
+# Decoded and handled in the step that has received it, if it comes alone.
+SMALL_FRAME_BYTES_MAX = 32 * 1024
 _NOT_SAMPLED = SAMPLED - 1  # of the bits of the requests' number
 
 
@@ -73,6 +81,7 @@ class Network:
     clock: Clock
     # If a listener has SASL.
     make_gate: Callable[[Connection, FrameSource], FrameGate] | None = None
+    lone_senders: LoneSenders = field(default_factory=LoneSenders)
 
 
 class Processor:
@@ -81,17 +90,16 @@ class Processor:
     def __init__(self, index: int, network: Network) -> None:
         self.name = f"processor-{index}"
         self.writes = network.writes
-        self.budget = network.budget
-        self.answers = network.answers
+        self.budget, self.answers = network.budget, network.answers
         self.clock = network.clock
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: dict[Connection, None] = {}  # in the order of their beginning
         self.queue = network.queue
         self._record_work = network.record_work
-        self._settings = network.settings
-        self._limits = network.limits
+        self._settings, self._limits = network.settings, network.limits
         self._make_gate = network.make_gate
+        self._lone_senders = network.lone_senders
         self.metrics = network.metrics
         self._ready: list[Connection] = []
         self._wake: asyncio.Future[None] | None = None
@@ -131,6 +139,7 @@ class Processor:
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended."""
         self.queue.forget(connection)
+        self._lone_senders.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
             self.metrics.connections_now -= 1
@@ -147,6 +156,14 @@ class Processor:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
+    def received(self, connection: Connection, now_ns: int) -> None:
+        """Submit the whole frames that have just arrived: at once if one comes alone, or soon."""
+        is_alone = self._lone_senders.is_alone(connection, now_ns)
+        if is_alone and not self._ready and self.queue.is_idle and _sends_one_small(connection):
+            self._take((connection,), now_ns)
+        else:
+            self.ready(connection)
+
     async def run(self) -> None:
         """Submit the frames of ready connections until cancelled."""
         loop = asyncio.get_running_loop()
@@ -155,14 +172,21 @@ class Processor:
                 self._wake = loop.create_future()
                 await self._wake
             ready, self._ready = self._ready, []
-            for connection in ready:
-                connection.in_ready_list = False
-                try:
-                    self._submit(connection)
-                except Exception as error:  # the other ready connections must go on
-                    owners.failed(Owner.PROCESSOR, error, self.name)
-                    connection.abort("internal error")
-                self.queue.tell_next()
+            self._take(ready, self.clock.monotonic_ns())
+
+    def _take(self, ready: Iterable[Connection], begun_ns: int) -> None:
+        """Submit the frames of ready connections, and have a worker begin with them."""
+        queue = self.queue
+        queue.held = True
+        for connection in ready:
+            connection.in_ready_list = False
+            try:
+                self._submit(connection)
+            except Exception as error:  # the other ready connections must go on
+                owners.failed(Owner.PROCESSOR, error, self.name)
+                connection.abort("internal error")
+            queue.tell_next()
+        queue.pass_on(begun_ns)
 
     def _submit(self, connection: Connection) -> None:
         frames = connection.frames
@@ -172,7 +196,7 @@ class Processor:
         queue = self.queue
         in_flight_max = self._settings.in_flight_max
         gate = connection.gate
-        while frames and not reading.held and (gate is None or gate.pass_on()):
+        while frames and not reading.holds & HOLDS_FRAMES and (gate is None or gate.pass_on()):
             if queue.full:
                 reading.hold(Hold.QUEUE_FULL)
                 queue.wait_for_room(connection)
@@ -266,23 +290,8 @@ class Processor:
         """End connections past a deadline, and release unused memory; about once a second."""
         self.frame_pool.trim()
         now_ns = self.clock.monotonic_ns()
-        settings = self._settings
-        frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS
-        active_before_ns = now_ns - settings.idle_ms_max * MS_NS
         for connection in tuple(self.connections):
-            reading = connection.reading
-            if 0 < reading.frame_begun_ns < frame_begun_before_ns and reading.waits_for_client:
-                self.metrics.frames_timed_out += 1
-                connection.refuse(
-                    TimeoutError(f"frame incomplete after {settings.frame_ms_max} ms")
-                )
-            elif connection.gate is not None and connection.gate.is_closed:
-                connection.gate.login.end_if_silent(now_ns)
-            elif reading.holds & Hold.THROTTLED:
-                connection.last_active_ns = now_ns  # it waits for us
-            elif connection.last_active_ns < active_before_ns and settings.idle_ms_max > 0:
-                self.metrics.connections_closed_idle += 1
-                connection.abort(f"idle for {settings.idle_ms_max} ms")
+            _end_if_late(connection, now_ns, self._settings, self.metrics)
 
     def count_refusal(self, connection: Connection, error: Exception) -> None:
         """Count a connection closed for what it sent; log that a few times a second at most."""
@@ -325,3 +334,34 @@ class Processor:
         if not full:
             for connection in tuple(self.connections):
                 connection.release(Hold.ANSWERS)
+
+
+def _sends_one_small(connection: Connection) -> bool:
+    """Whether one small frame is all that the client has sent and has no answer to."""
+    frames = connection.frames
+    return (
+        len(frames) == 1
+        and len(frames[0]) <= SMALL_FRAME_BYTES_MAX
+        and not connection.slots
+        and (connection.gate is None or not connection.gate.is_closed)
+    )
+
+
+def _end_if_late(
+    connection: Connection, now_ns: int, settings: ConnectionSettings, metrics: Metrics
+) -> None:
+    """End a connection whose frame is late, or that is idle for too long."""
+    reading = connection.reading
+    frame_begun_before_ns = now_ns - settings.frame_ms_max * MS_NS
+    if 0 < reading.frame_begun_ns < frame_begun_before_ns and reading.waits_for_client:
+        metrics.frames_timed_out += 1
+        connection.refuse(TimeoutError(f"frame incomplete after {settings.frame_ms_max} ms"))
+    elif connection.gate is not None and connection.gate.is_closed:
+        connection.gate.login.end_if_silent(now_ns)
+    elif reading.holds & Hold.THROTTLED:
+        connection.last_active_ns = now_ns  # it waits for us
+    elif settings.idle_ms_max > 0 and (
+        connection.last_active_ns < now_ns - settings.idle_ms_max * MS_NS
+    ):
+        metrics.connections_closed_idle += 1
+        connection.abort(f"idle for {settings.idle_ms_max} ms")

@@ -47,8 +47,8 @@ class Hold:
     THROTTLED: Final = 1024  # over a quota
 
 
-# These stop reading, but waiting frames are still submitted.
-_READING_ONLY: Final = Hold.BUDGET | Hold.REFUSED | Hold.ONE_FRAME | Hold.THROTTLED
+# All but these keep waiting frames from being submitted; these stop reading only.
+HOLDS_FRAMES: Final = ~(Hold.BUDGET | Hold.REFUSED | Hold.ONE_FRAME | Hold.THROTTLED)
 
 
 class Reading:
@@ -80,7 +80,7 @@ class Reading:
     @property
     def held(self) -> bool:
         """Whether the connection's frames must wait."""
-        return bool(self.holds & ~_READING_ONLY)
+        return bool(self.holds & HOLDS_FRAMES)
 
     @property
     def waits_for_client(self) -> bool:

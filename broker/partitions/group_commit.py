@@ -188,10 +188,7 @@ class GroupCommit:
                 self._waiting.pop(partition, None)
 
     async def drained(self) -> None:
-        """Wait until no flush runs, and begin none later: the stop flushes the logs itself.
-
-        Nobody calls `sweep` any more.
-        """
+        """Wait until no flush runs; none begins later. For the stop: nobody calls `sweep` now."""
         self._lingering.stop()
         while self.is_flushing or self._due or self._due_for_lanes:
             self._pass_stuck(self._clock.monotonic_ns())
@@ -301,13 +298,12 @@ class GroupCommit:
     def _finish(self, partition: Partition, flush: Flush, error: OSError | None) -> None:
         partition.flush_started_ns = 0
         self._metrics.flushes += 1
-        waiter_count = len(partition.waiters)
-        self._metrics.traffic.flushed(flush.elapsed_ns, waiter_count, self._clock.monotonic_ns())
+        waiters = partition.waiters
+        self._metrics.traffic.flushed(flush.elapsed_ns, len(waiters), self._clock.monotonic_ns())
         log = partition.log
         log.finish_flush(flush, error)
         if error is not None:
             self._metrics.flush_failures += 1
-        waiters = partition.waiters
         durable_offset = log.durable_offset
         while waiters and waiters[0].end_offset <= durable_offset:
             waiters.popleft().tell(ErrorCode.NONE)

@@ -41,13 +41,12 @@ class SystemClock:
 
     __slots__ = ()
 
+    # Nanoseconds of the machine's clock. A request looks four times, and a method would be a call.
+    monotonic_ns = staticmethod(time.monotonic_ns)
+
     def now_ms(self) -> int:
         """Return wall-clock milliseconds since 1970."""
         return time.time_ns() // MS_NS
-
-    def monotonic_ns(self) -> int:
-        """Return the machine's monotonic nanoseconds."""
-        return time.monotonic_ns()
 
 
 class ManualClock:

@@ -4,6 +4,9 @@ Workers that find it empty rest, and one is woken when a request arrives. Handle
 without waiting, so a second worker would find nothing to do. Therefore one worker is awake at a
 time, and wakes the next when its slice of the loop is used up.
 
+To wake a worker takes a turn of the loop. A processor therefore calls a resting one when it has put
+all it has (`held`, `pass_on`), and both share the time that one slice may take of the loop.
+
 A full queue refuses no request. A processor checks `full` before it puts, and leaves the connection
 waiting. When there is room, waiting connections are told, in the order they came. A connection that
 cannot use the room, since something else holds it back, says so, and the next is told. A connection
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from broker.runtime.metrics import Metrics
@@ -29,17 +33,30 @@ class RoomWaiter(Protocol):
 
 
 class RequestQueue:
-    """First in, first out, at most `capacity` requests."""
+    """First in, first out, at most `capacity` requests.
 
-    __slots__ = ("_capacity", "_items", "_metrics", "_resting", "_room_waiters", "_worker_awake")
+    While `held`, no worker is woken: its setter calls `pass_on`.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_items",
+        "_metrics",
+        "_resting",
+        "_room_waiters",
+        "_worker_awake",
+        "held",
+    )
 
     def __init__(self, capacity: int, metrics: Metrics) -> None:
         self._capacity = capacity
         self._metrics = metrics
         self._items: deque[Request] = deque()
-        self._resting: deque[asyncio.Future[None]] = deque()
+        # Workers at rest: what wakes one, and what it does with its slice.
+        self._resting: deque[tuple[asyncio.Future[None], Callable[[int], None]]] = deque()
         self._room_waiters: dict[RoomWaiter, None] = {}  # in the order they came
         self._worker_awake = False
+        self.held = False
 
     def __len__(self) -> int:
         return len(self._items)
@@ -49,11 +66,38 @@ class RequestQueue:
         """Whether `put` must not be called now."""
         return len(self._items) >= self._capacity
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is queued and a worker rests."""
+        return not self._items and not self._worker_awake and bool(self._resting)
+
     def put(self, request: Request) -> None:
         """Add a request; the caller has checked that the queue is not full."""
         self._items.append(request)
-        if not self._worker_awake:
+        if not self._worker_awake and not self.held:
             self._wake()
+
+    def pass_on(self, begun_ns: int) -> None:
+        """Have a worker that rests take what is queued, as a part of the caller's step.
+
+        The step has begun at `begun_ns`. What the worker's slice is too short for stays for the
+        next worker, which is woken.
+        """
+        self.held = False
+        if self._worker_awake or not self._items:
+            return
+        resting = self._resting
+        while resting:
+            future, serve = resting[0]
+            if future.done():  # it was cancelled
+                resting.popleft()
+                continue
+            self._worker_awake = True
+            try:
+                serve(begun_ns)
+            finally:
+                self._end_slice()
+            return
 
     @property
     def waiter_count(self) -> int:
@@ -88,18 +132,24 @@ class RequestQueue:
             self.tell_next()
         return request
 
-    async def rest(self) -> None:
-        """Wait, as a worker, until woken; if requests are left, the next worker is woken."""
+    async def rest(self, serve: Callable[[int], None]) -> None:
+        """Wait, as a worker, until woken; if requests are left, the next worker is woken.
+
+        Meanwhile `serve(begun_ns)` may be called (`pass_on`).
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._resting.append(future)
+        self._resting.append((future, serve))
+        self._end_slice()
+        await future
+
+    def _end_slice(self) -> None:
         self._worker_awake = False
         if self._items:
             self._wake()
-        await future
 
     def _wake(self) -> None:
         while self._resting:
-            future = self._resting.popleft()
+            future, _ = self._resting.popleft()
             if not future.done():
                 self._worker_awake = True
                 future.set_result(None)

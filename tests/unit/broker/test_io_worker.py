@@ -2,7 +2,7 @@
 
 import asyncio
 
-from broker.io_worker import IoWorker
+from broker.io_worker import SLICE_NS, IoWorker
 from broker.network.gathered_writes import GatheredWrites
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
@@ -45,3 +45,19 @@ async def test_a_slice_ends_and_the_next_worker_continues() -> None:
     for task in workers:
         task.cancel()
     await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def test_a_step_that_others_have_used_up_is_not_prolonged() -> None:
+    clock = ManualClock()
+    clock.advance(10)
+    queue = RequestQueue(100, Metrics())
+    dispatcher = SlowDispatcher(clock)
+    worker = IoWorker(0, queue, dispatcher, GatheredWrites(), clock)  # type: ignore[arg-type]
+    begun_ns = clock.monotonic_ns()
+    connection = FakeConnection()
+    for number in range(4):
+        queue.put(connection.request(None, number=number))
+    worker.serve(begun_ns - SLICE_NS - 1)
+    assert dispatcher.handled == []
+    worker.serve(begun_ns - SLICE_NS // 2)
+    assert dispatcher.handled == [0, 1], "what is left of the slice"

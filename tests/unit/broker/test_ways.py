@@ -34,6 +34,7 @@ HOUSE = ("broker/", "storage/", "protocol/")
 # imports the handlers after the start, in the pool.
 UNASKED = ("broker/maintenance/", "broker/handlers/__init__.py")
 POOL = "broker/runtime/blocking_pool.py"
+TIMERS = {"broker/runtime/owners.py"}  # entered, too, for what is due meanwhile
 
 
 class Step(NamedTuple):
@@ -135,7 +136,7 @@ def assert_as_drawn(steps: list[Step], what: str) -> None:
     entered = {path for path in on_the_loop if not path.startswith("protocol/")}
     named = {path for _, path, _ in drawn.steps} | drawn.passed
     assert entered - named == set(), "files that docs/design.md does not name"
-    assert drawn.passed - entered == set(), "files that are no longer used"
+    assert drawn.passed - entered - TIMERS == set(), "files that are no longer used"
 
 
 async def test_a_produce_goes_as_drawn(tmp_path: Path) -> None:

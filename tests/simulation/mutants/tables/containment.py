@@ -240,7 +240,7 @@ _UNANSWERED: Final = Hold.ANSWERS
         "when the queue has room for several, one waiting connection is told and the rest wait",
         "broker/network/processor.py",
         """\
-                self.queue.tell_next()
+            queue.tell_next()
 """,
         "",
     ),

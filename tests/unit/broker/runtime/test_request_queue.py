@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from broker.runtime.metrics import Metrics
 from broker.runtime.request_queue import RequestQueue
 from tests.support.fake_connection import FakeConnection
@@ -32,7 +34,7 @@ async def test_requests_come_out_in_order_whichever_worker_takes_them() -> None:
 
     async def worker(index: int) -> None:
         while True:
-            await queue.rest()
+            await queue.rest(lambda _: None)
             woken.append(index)
             for _ in range(2):  # a slice of two requests
                 request = queue.take()
@@ -104,7 +106,7 @@ async def test_a_cancelled_worker_is_not_woken_in_vain() -> None:
     taken: list[int] = []
 
     async def worker() -> None:
-        await queue.rest()
+        await queue.rest(lambda _: None)
         request = queue.take()
         assert request is not None
         taken.append(request.header.correlation_id)
@@ -118,3 +120,69 @@ async def test_a_cancelled_worker_is_not_woken_in_vain() -> None:
     queue.put(request)
     await stays
     assert taken == [0]
+
+
+async def test_a_resting_worker_serves_at_once_what_was_put_while_held() -> None:
+    queue = RequestQueue(10, Metrics())
+    taken: list[tuple[str, int]] = []
+
+    def server(name: str):
+        def serve(begun_ns: int) -> None:
+            assert begun_ns == 7
+            request = queue.take()  # its slice is short
+            assert request is not None
+            taken.append((name, request.header.correlation_id))
+            queue.pass_on(7)  # one worker is awake at a time
+
+        return serve
+
+    async def worker(name: str) -> None:
+        await queue.rest(server(name))
+        taken.append((name, -1))
+
+    workers = [asyncio.create_task(worker(name)) for name in ("gone", "a", "b")]
+    await asyncio.sleep(0)
+    assert queue.is_idle
+    workers[0].cancel()
+    await asyncio.sleep(0)
+    queue.held = True
+    for request in numbered(2):
+        queue.put(request)
+    await asyncio.sleep(0)
+    assert taken == [], "nobody is woken while it is held"
+    assert not queue.is_idle
+    queue.pass_on(7)
+    assert taken == [("a", 0)]
+    await asyncio.sleep(0)
+    assert taken == [("a", 0), ("a", -1)], "what is left wakes a worker"
+    for task in workers:
+        task.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def test_without_a_resting_worker_requests_wait() -> None:
+    queue = RequestQueue(10, Metrics())
+    assert not queue.is_idle
+    queue.held = True
+    queue.put(numbered(1)[0])
+    queue.pass_on(0)
+    assert len(queue) == 1
+    assert not queue.held
+
+
+async def test_a_worker_that_fails_is_not_taken_for_awake() -> None:
+    queue = RequestQueue(10, Metrics())
+
+    def fail(_: int) -> None:
+        queue.take()
+        raise ValueError
+
+    resting = asyncio.create_task(queue.rest(fail))
+    await asyncio.sleep(0)
+    queue.held = True
+    queue.put(numbered(1)[0])
+    with pytest.raises(ValueError):
+        queue.pass_on(0)
+    assert queue.is_idle
+    queue.put(numbered(1)[0])
+    await resting
