@@ -30,7 +30,6 @@ from broker.transactions.reconcile import Decision, LeftOpen, each_place, reconc
 from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
-from broker.transactions.transaction_step import TransactionStep
 from broker.transactions.transaction_store import TransactionStore
 from config.broker import BrokerConfig
 from protocol.transaction_records import TransactionValue
@@ -119,7 +118,7 @@ class Adoption:
 
         Unless it `may_go_on`, only a decision counts. Returns when that is carried out.
         """
-        value, count = _value_of(transaction), len(self.left)
+        value, count = transaction.value(), len(self.left)
         # Not in a thread: other logs may open meanwhile, and say something else.
         judged = self._reconcile(value, evidence, self._clock.now_ms())
         decision = await self._decided(value, judged)
@@ -281,23 +280,6 @@ def _place_count(value: TransactionValue, evidence: Evidence) -> int:
 
 def _is_prepared(stage: TransactionValue) -> bool:
     return TransactionState(stage.transaction_status).is_prepared
-
-
-def _value_of(transaction: Transaction) -> TransactionValue:
-    """Return the record of a transaction as it is."""
-    step = TransactionStep(
-        state=transaction.state,
-        producer_id=transaction.producer_id,
-        epoch=transaction.epoch,
-        last_epoch=transaction.last_epoch,
-        timeout_ms=transaction.timeout_ms,
-        updated_ms=transaction.updated_ms,
-        started_ms=transaction.started_ms,
-        next_producer_id=transaction.next_producer_id,
-        client_version=transaction.client_version,
-    )
-    value = transaction.value_after(step)
-    return replace(value, previous_producer_id=transaction.previous_producer_id)
 
 
 def _differs(stage: TransactionValue, stored: TransactionValue) -> bool:

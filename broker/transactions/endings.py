@@ -1,6 +1,6 @@
 """How a transaction ends: the order of its writes (docs/decisions/0073, docs/transactions.md).
 
-    close ── data durable ── Prepare, markers ── all durable ── readers see it ── Complete ── answer
+    close ── data durable ── Prepare, markers ── all durable ── readers see it ── answer ── Complete
 
 - From its first step the transaction takes nothing more (`is_ending`): neither a partition, nor a
   batch that waited in a queue.
@@ -11,8 +11,9 @@
   for ever, so each of these writes may survive a crash without the others.
 - An end of TV1 has the epoch of its data, and its markers say nothing of the decision. So Prepare
   is durable before the first marker is appended.
-- Complete, and whatever comes after it, erase Prepare. So they are written once every marker is
-  durable. The answer does not wait for Complete itself.
+- Complete, and whatever comes after it, erase Prepare. So they come once every marker is durable.
+  The answer does not wait for the record Complete. It is written a little later, unless the next
+  record of the id replaces it (broker/transactions/late_records.py).
 
 Failures. Before Prepare is appended, nothing has changed: a commit with a failed log among its
 partitions is refused, and so is any end for which the disk has no room. Later the outcome stands:
@@ -33,9 +34,9 @@ from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.transactions.markers import Markers, MarkerWriter
-from broker.transactions.transaction import EndReason, LastEnd, Place, Transaction
+from broker.transactions.transaction import LastEnd, Place, Transaction
 from broker.transactions.transaction_errors import TransactionError
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_states import EndReason, TransactionState
 from broker.transactions.transaction_step import TV2
 from broker.transactions.transaction_store import TransactionStore
 from protocol.control_records import Marker
@@ -227,21 +228,9 @@ class Endings:
             self._complete(transaction)
 
     def _complete(self, transaction: Transaction) -> None:
-        """Write Complete; if that cannot be, it is owed."""
-        step = transaction.complete_step(self._clock.now_ms())
-        try:
-            self._store.write(transaction, step)
-        except TransactionError as error:
-            if self._store.is_news(transaction):
-                logger.warning(
-                    "%s: the end of its transaction stands, and is recorded later: %s",
-                    transaction.transactional_id,
-                    error,
-                )
-            return
-        if transaction.client_version < TV2:
-            transaction.awaited = transaction.written
+        """Complete: nothing is missing any more. The record may come later."""
         del self._markers[transaction]
+        self._store.complete(transaction, transaction.complete_step(self._clock.now_ms()))
         go_on = self._after.pop(transaction, None)
         if go_on is not None:
             self._spawn(go_on())

@@ -30,10 +30,10 @@ from broker.partitions.append_queue import AppendQueue
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, Partitions
 from broker.transactions.markers import GroupOffsets
-from broker.transactions.transaction import EndReason, Place, Transaction
+from broker.transactions.transaction import Place, Transaction
 from broker.transactions.transaction_coordinator import TransactionCoordinator
 from broker.transactions.transaction_errors import TransactionError
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_states import EndReason, TransactionState
 from protocol.control_records import Marker
 from protocol.errors import ErrorCode
 from storage.errors import StorageError

@@ -3,7 +3,8 @@
 The topic is Kafka's, in name, partition count, configs, keys and values. An id belongs to the same
 partition as in Kafka: the hash of the id modulo the number of partitions. A record is a batch of
 its own and bypasses the append queue, as those of groups do: it is small, and its client waits for
-the disk anyway. `write.caching` does not hold here: what counts is `durable_offset`.
+the disk anyway. `write.caching` does not hold here: what counts is `durable_offset`. Records that
+nothing waits for are written later (broker/transactions/late_records.py).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partition, Partitions
 from broker.runtime.clock import Clock
 from broker.topics import Topics
-from broker.transactions.transaction import Written
+from broker.transactions.late_records import LateRecords
+from broker.transactions.transaction import Transaction, Written
 from broker.transactions.transaction_errors import TransactionError, refusal_of
 from config.broker import BrokerConfig
 from config.topic import SEGMENT_BYTES_MIN
@@ -52,6 +54,7 @@ class StateLog:
         self._commit = commit
         self._config = config
         self._clock = clock
+        self.late = LateRecords(self._append_as_it_is, self._is_open_for)
 
     def count(self) -> int:
         """Return the topic's number of partitions; 0 if it does not exist."""
@@ -124,7 +127,10 @@ class StateLog:
         *,
         is_bounded: bool = False,
     ) -> Written:
-        """Append records of ids of one partition, None for a tombstone, in one batch."""
+        """Append records of ids of one partition, None for a tombstone, in one batch.
+
+        They take the place of what is late for these ids.
+        """
         now_ms = self._clock.now_ms()
         batch = build(
             [Record(0, now_ms, encode_id(one), encode_value(value)) for one, value in records]
@@ -138,8 +144,16 @@ class StateLog:
             appended = partition.log.append_own(batch, now_ms)
         except StorageError as error:
             raise refusal_of(error) from error
+        for one, _ in records:
+            self.late.drop(one)
         self._commit.appended(partition)
         return Written(partition, appended.last_offset + 1)
+
+    def _append_as_it_is(self, transaction: Transaction) -> None:
+        transaction.written = self.append(transaction.transactional_id, transaction.value())
+
+    def _is_open_for(self, transactional_id: str) -> bool:
+        return self.is_open(self.number_of(transactional_id))
 
     async def durable(self, written: Written) -> None:
         """Return when a record is durable. Raises TransactionError if it may not be."""

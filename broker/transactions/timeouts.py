@@ -16,9 +16,10 @@ from collections import defaultdict
 from typing import Final
 
 from broker.runtime.metrics import Metrics
-from broker.transactions.transaction import EndReason, Transaction
+from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_coordinator import TransactionCoordinator
 from broker.transactions.transaction_errors import TransactionError
+from broker.transactions.transaction_states import EndReason
 
 logger = logging.getLogger("barnabas.transactions")
 

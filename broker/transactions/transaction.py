@@ -19,12 +19,13 @@ A retry is known by the epoch before: for InitProducerId `last_epoch`, which is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self
 
 from broker.partitions.partition import Partition
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import (
+    EndReason,
     TransactionEvent,
     TransactionState,
     next_state,
@@ -40,6 +41,7 @@ from protocol.transaction_records import (
 )
 
 EPOCH_LAST: Final = 32_766  # that a client ever gets
+_STEP_FIELDS: Final = [name for name in TransactionStep._fields if name != "added"]
 
 Place = tuple[str, int]  # topic and partition
 
@@ -54,16 +56,6 @@ class Written(NamedTuple):
     def is_durable(self) -> bool:
         """Whether it is on the disk."""
         return self.partition.log.durable_offset >= self.end_offset
-
-
-class EndReason(StrEnum):
-    """Why a transaction ended, for `barnabas transactions describe`."""
-
-    CLIENT = "client"
-    TIMEOUT = "timeout"
-    FENCED = "fenced"
-    OPERATOR = "operator"
-    RECOVERED = "recovered"  # a start went on with a decision of a crashed broker
 
 
 class LastEnd(NamedTuple):
@@ -198,6 +190,12 @@ class TransactionFields:
             next_producer_id=step.next_producer_id,
             client_transaction_version=step.client_version,
         )
+
+    def value(self) -> TransactionValue:
+        """Return the record of the transaction as it is."""
+        as_it_is = TransactionStep(*(getattr(self, name) for name in _STEP_FIELDS))
+        value = self.value_after(as_it_is)
+        return replace(value, previous_producer_id=self.previous_producer_id)
 
     def _partitions_after(
         self, added: Mapping[str, Mapping[int, None]]

@@ -19,10 +19,10 @@ from broker.runtime import owners
 from broker.runtime.clock import Clock
 from broker.runtime.owners import Owner
 from broker.transactions.endings import Endings, EndPlan
-from broker.transactions.transaction import EndReason, Transaction
+from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_admission import TransactionAdmission
 from broker.transactions.transaction_errors import TransactionError, refusal_of
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_states import EndReason, TransactionState
 from broker.transactions.transaction_step import TV1
 from broker.transactions.transaction_store import TransactionStore
 from config.broker import BrokerConfig
@@ -199,3 +199,4 @@ class TransactionCoordinator(TransactionAdmission):
         while self._aborting:
             await asyncio.wait(self._aborting)
         await self.endings.finish()
+        await self.store.log.late.finish()

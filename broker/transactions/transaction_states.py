@@ -51,6 +51,16 @@ class TransactionEvent(StrEnum):
     COMPLETED = "all markers are durable"
 
 
+class EndReason(StrEnum):
+    """Why a transaction ended, for `barnabas transactions describe`."""
+
+    CLIENT = "client"
+    TIMEOUT = "timeout"
+    FENCED = "fenced"
+    OPERATOR = "operator"
+    RECOVERED = "recovered"  # a start went on with a decision of a crashed broker
+
+
 IDLE: Final = (
     TransactionState.EMPTY,
     TransactionState.COMPLETE_COMMIT,

@@ -1,7 +1,8 @@
 """All transactions of this broker, by id and by producer id, and their log: changed together.
 
-`write` is the one way to change a transaction: it appends the record, then lets the transaction
-take the step. An operation that cannot be written has changed nothing.
+`write` is the way to change a transaction: it appends the record, then lets the transaction take
+the step. An operation that cannot be written has changed nothing. Only what follows from the record
+before and from durable markers, Complete, is taken first and written later (`complete`).
 
 The number of ids is bounded (`barnabas.transactional.ids.max`) and counted: clients that make up a
 new id for each start would otherwise fill the memory until the ids expire. So is the number of
@@ -62,10 +63,18 @@ class TransactionStore:
         except RecordTooLarge:
             self._metrics.transactions_too_large += 1
             raise
+        self._take(transaction, step)
+        transaction.written = written
+
+    def complete(self, transaction: Transaction, step: TransactionStep) -> None:
+        """Take a step to Complete*; all markers are durable. Its record comes later, if at all."""
+        self._take(transaction, step)
+        self.log.late.add(transaction)
+
+    def _take(self, transaction: Transaction, step: TransactionStep) -> None:
         self._named.discard(transaction)
         self.by_producer_id.pop(transaction.producer_id, None)
         transaction.take(step)
-        transaction.written = written
         self.put(transaction)
 
     def put(self, transaction: Transaction) -> None:

@@ -46,6 +46,7 @@ def _complete_before_the_markers() -> None:
     async def hasty(self: Endings, transaction: Any, *, parallel: bool) -> None:
         markers = self._markers[transaction]
         self._complete(transaction)
+        await self._store.log.late.finish()
         await self._store.log.durable(transaction.written)
         await asyncio.sleep(LONG_S)
         await self._writer.append_missing(markers)

@@ -7,8 +7,8 @@ import pytest
 
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.transactions import timeouts
-from broker.transactions.transaction import EPOCH_LAST, EndReason
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction import EPOCH_LAST
+from broker.transactions.transaction_states import EndReason, TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -278,14 +278,13 @@ async def test_complete_is_written_after_the_last_marker_is_durable(rig, produce
     for number in range(3):
         assert not (await producer.produce("a", number)).error_code
     completed = []
-    write = rig.services.transactions.store.write
+    complete = rig.services.transactions.store.complete
 
     def watch(transaction, step):
-        if step.state is TransactionState.COMPLETE_COMMIT:
-            completed.append([log_of(rig, "a", number).durable_offset for number in range(3)])
-        write(transaction, step)
+        completed.append([log_of(rig, "a", number).durable_offset for number in range(3)])
+        complete(transaction, step)
 
-    with mock.patch.object(rig.services.transactions.store, "write", watch):
+    with mock.patch.object(rig.services.transactions.store, "complete", watch):
         assert await producer.end() == 0
     assert completed == [[2, 2, 2]]
 

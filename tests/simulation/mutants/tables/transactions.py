@@ -15,6 +15,7 @@ MUTANTS = (
         """\
         if not markers.missing:
             self._complete(transaction)
+            await self._store.log.late.finish()
         await self._writer.settle_durable(markers, prepared)
 """,
     ),

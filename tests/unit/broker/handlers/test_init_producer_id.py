@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.transactions.transaction import EndReason
+from broker.transactions.transaction_states import EndReason
 from protocol.errors import ErrorCode
 from protocol.messages.init_producer_id import InitProducerIdRequest
 from storage.errors import LogFailed

@@ -8,9 +8,8 @@ import pytest
 from broker.handlers.write_txn_markers import error_response, handle
 from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
 from broker.runtime.steps import finished
-from broker.transactions.transaction import EndReason
 from broker.transactions.transaction_errors import TransactionError
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_states import EndReason, TransactionState
 from protocol.control_records import MARKER_BYTES, Marker, read_marker
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (

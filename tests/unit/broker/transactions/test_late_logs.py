@@ -5,9 +5,9 @@ import pytest
 from broker.groups.shard import ShardState
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.transactions import late_logs
-from broker.transactions.transaction import EPOCH_LAST, EndReason
+from broker.transactions.transaction import EPOCH_LAST
 from broker.transactions.transaction_errors import TransactionError
-from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_states import EndReason, TransactionState
 from protocol.errors import ErrorCode
 from protocol.records import Record, build
 from protocol.transaction_records import TransactionKey, encode_key, encode_value

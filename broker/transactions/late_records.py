@@ -1,0 +1,115 @@
+"""Records of `__transaction_state` that nothing waits for: written a little later, or never.
+
+A Complete says what Prepare and its durable markers say already: a start that finds these completes
+the transaction. So its client need not wait until the record is in the log, and a producer that
+begins its next transaction within `PAUSE_SECONDS` needs no such record at all: the next one of its
+id takes its place, as compaction would have it.
+
+    end of a transaction ── add ─┬─ another record of the id ── drop
+                                 └─ PAUSE_SECONDS, twice at most, or the stop ── written
+
+Whatever is appended for an id drops what is late for it, in the same turn of the loop, so the last
+record of an id in the log is never older than one before it. What cannot be written, since the disk
+is full, is tried again; a log that has failed takes no record before the next start, which
+completes the transactions itself. At most one record an id is late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from broker.runtime import owners
+from broker.runtime.owners import Owner
+from broker.transactions.transaction import Transaction
+from broker.transactions.transaction_errors import TransactionError
+
+logger = logging.getLogger("barnabas.transactions")
+
+PAUSE_SECONDS: Final = 0.1
+RECORDS_PER_TURN: Final = 50  # of the loop
+
+
+class LateRecords:
+    """The transactions whose last record is not in the log yet.
+
+    `append` writes the record of a transaction as it is, and drops it here. `is_open` returns
+    whether the log of an id takes records at all.
+    """
+
+    __slots__ = ("_append", "_is_open", "_is_stopping", "_is_timed", "_old", "_young")
+
+    def __init__(
+        self, append: Callable[[Transaction], object], is_open: Callable[[str], bool]
+    ) -> None:
+        self._append = append
+        self._is_open = is_open
+        self._young: dict[str, Transaction] = {}  # by transactional id
+        self._old: dict[str, Transaction] = {}  # those that have waited for one pause
+        self._is_timed = False
+        self._is_stopping = False
+
+    @property
+    def count(self) -> int:
+        """How many records are not written yet."""
+        return len(self._young) + len(self._old)
+
+    def add(self, transaction: Transaction) -> None:
+        """Write the record of a transaction later; while the broker stops, now."""
+        self._young[transaction.transactional_id] = transaction
+        if self._is_stopping:
+            self._write(transaction)
+        elif not self._is_timed:
+            self._time()
+
+    def drop(self, transactional_id: str) -> None:
+        """Forget what is late for an id: another record has taken its place."""
+        if self._young.pop(transactional_id, None) is None:
+            self._old.pop(transactional_id, None)
+
+    async def finish(self) -> None:
+        """Write everything, since the broker stops, and from now on each record at once."""
+        self._is_stopping = True
+        for count, transaction in enumerate([*self._old.values(), *self._young.values()], 1):
+            if count % RECORDS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if self._is_late(transaction):
+                self._write(transaction)
+
+    def _is_late(self, transaction: Transaction) -> bool:
+        name = transaction.transactional_id
+        return self._old.get(name) is transaction or self._young.get(name) is transaction
+
+    def _time(self) -> None:
+        self._is_timed = True
+        owners.later(Owner.TRANSACTION, PAUSE_SECONDS, self._pass)
+
+    def _pass(self) -> None:
+        """Write what has waited for a whole pause: a busy producer's records are gone by then."""
+        self._is_timed = False
+        for transaction in list(self._old.values())[:RECORDS_PER_TURN]:
+            if not self._write(transaction):
+                break
+        else:
+            if self._old:
+                self._is_timed = True
+                owners.soon(Owner.TRANSACTION, self._pass)
+                return
+            self._old, self._young = self._young, {}
+        if self.count and not self._is_stopping:
+            self._time()
+
+    def _write(self, transaction: Transaction) -> bool:
+        """Write a record; return whether it need not be tried again."""
+        name = transaction.transactional_id
+        try:
+            self._append(transaction)
+        except TransactionError as error:
+            if not self._is_open(name):  # a start completes it
+                self.drop(name)
+                return True
+            logger.debug("%s: the end of its transaction is recorded later: %s", name, error)
+            return False
+        return True

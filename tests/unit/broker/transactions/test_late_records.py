@@ -1,0 +1,166 @@
+"""The record Complete comes after the answer to EndTxn, or never: nothing rests on it."""
+
+import asyncio
+
+import pytest
+
+from broker.metadata.topic_rules import TRANSACTION_TOPIC
+from broker.transactions.late_records import RECORDS_PER_TURN, LateRecords
+from broker.transactions.state_replay import read_states
+from broker.transactions.transaction import Transaction
+from broker.transactions.transaction_errors import TransactionError
+from broker.transactions.transaction_states import TransactionState
+from protocol.errors import ErrorCode
+from storage.errors import AppendFailed
+from storage.log import Log
+from tests.support.broker_rig import Rig
+from tests.support.rig_client import crash, create
+from tests.support.transaction_client import SETTINGS, begin
+
+TV1, TV2 = 4, 5  # versions of EndTxn
+OF_PRODUCE = {TV1: 9, TV2: 12}
+EMPTY, ONGOING, PREPARE, _, COMPLETE, _ = TransactionState
+ONE_LOG = {**SETTINGS, "transaction_state_log_num_partitions": "1"}
+
+
+@pytest.fixture
+async def producer(tmp_path):
+    rig = Rig(tmp_path / "data", **ONE_LOG)
+    made = await begin(rig)
+    await create(rig, "a", 2)
+    yield made
+    await made.rig.close()
+
+
+async def run(producer, version, count=1):
+    """Run transactions one after the other."""
+    for _ in range(count):
+        if version == TV1:
+            assert await producer.add("a", [0]) == [0]
+        assert not (await producer.produce("a", 0, version=OF_PRODUCE[version])).error_code
+        assert await producer.end(version=version) == 0
+
+
+def states(rig):
+    """Return the states that the log has, oldest first."""
+    log = rig.services.partitions.get(TRANSACTION_TOPIC, 0).log
+    read = log.read(0, 1 << 20, end_offset=log.end_offset)
+    found = [one for batch in read_states(read.read()) for one in batch.records]
+    return [TransactionState(one.value.transaction_status) for one in found]
+
+
+def late(rig):
+    return rig.services.transactions.store.log.late
+
+
+async def until_written(rig):
+    async with asyncio.timeout(20):
+        while late(rig).count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("version", [TV1, TV2])
+async def test_a_transaction_that_follows_at_once_takes_the_place_of_complete(producer, version):
+    await run(producer, version, 3)
+    assert states(producer.rig) == [EMPTY, *[ONGOING, PREPARE] * 3]
+    assert late(producer.rig).count == 1
+    await until_written(producer.rig)
+    assert states(producer.rig) == [EMPTY, *[ONGOING, PREPARE] * 3, COMPLETE]
+
+
+@pytest.mark.parametrize("version", [TV1, TV2])
+async def test_a_stop_writes_it(producer, tmp_path, version):
+    await run(producer, version)
+    assert await producer.rig.close()
+    producer.rig = Rig(tmp_path / "data", **ONE_LOG)
+    assert states(producer.rig)[-1] is COMPLETE
+
+
+@pytest.mark.parametrize("version", [TV1, TV2])
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_start_completes_what_a_crash_has_left_without_it(
+    producer, tmp_path, version, is_open
+):
+    await run(producer, version)
+    if is_open:  # the next transaction, whose record is in the log before its data
+        if version == TV1:
+            assert await producer.add("a", [0]) == [0]
+        assert not (await producer.produce("a", 0, version=OF_PRODUCE[version])).error_code
+    for partition in producer.rig.services.partitions.all():
+        producer.rig.services.commit.flush_now(partition)
+    await crash(producer.rig)
+    producer.rig = Rig(tmp_path / "data", **ONE_LOG)
+    transactions = producer.rig.services.transactions
+    assert states(producer.rig)[-1] is (ONGOING if is_open else PREPARE)
+    await transactions.loading.load()
+    assert transactions.find("t").state is (ONGOING if is_open else COMPLETE)
+    log = producer.rig.services.partitions.get("a", 0).log
+    assert log.end_offset == 2 + is_open, "one marker"
+    if is_open:
+        assert await producer.end(version=version) == 0
+    await run(producer, version)
+
+
+async def test_it_never_follows_the_record_that_lets_data_in_after_an_end_of_tv1(producer):
+    await run(producer, TV1)
+    await run(producer, TV2)  # its data come once the id is open to them
+    await until_written(producer.rig)
+    assert states(producer.rig) == [EMPTY, ONGOING, PREPARE, EMPTY, ONGOING, PREPARE, COMPLETE]
+
+
+async def test_it_comes_when_a_full_disk_has_room(producer, monkeypatch):
+    await run(producer, TV2)
+    with monkeypatch.context() as disk:
+
+        def refuse(*_):
+            no_room = OSError(28, "No space left on device")
+            raise AppendFailed("p", 0, no_room, rolled_back=True)
+
+        disk.setattr(Log, "append_own", refuse)
+        await asyncio.sleep(0.3)
+        assert late(producer.rig).count == 1
+    await until_written(producer.rig)
+    assert states(producer.rig)[-1] is COMPLETE
+
+
+async def test_a_failed_log_is_left_to_the_next_start():
+    def refuse(_):
+        raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    records = LateRecords(refuse, lambda _: False)
+    records.add(Transaction("t", 1, 1))
+    async with asyncio.timeout(20):
+        while records.count:
+            await asyncio.sleep(0.01)
+
+
+async def test_many_are_written_in_turns_of_the_loop_and_none_twice():
+    written, turns = [], 0
+    records = LateRecords(
+        lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
+    )
+    made = [Transaction(str(number), number, 1) for number in range(4 * RECORDS_PER_TURN)]
+    for one in made:
+        records.add(one)
+    records.drop(made[0].transactional_id)
+    async with asyncio.timeout(20):
+        while records.count:
+            known = len(written)
+            await asyncio.sleep(0)
+            assert len(written) - known <= RECORDS_PER_TURN
+            turns += len(written) > known
+    assert written == made[1:]
+    assert turns >= 4
+
+
+async def test_while_the_broker_stops_each_is_written_at_once():
+    written = []
+    records = LateRecords(
+        lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
+    )
+    first, second = Transaction("a", 1, 1), Transaction("b", 2, 1)
+    records.add(first)
+    await records.finish()
+    records.add(second)
+    assert written == [first, second]
+    assert not records.count
