@@ -26,6 +26,7 @@ class SimFile(MemoryFile):
         self._filesystem.open_count += 1
         self.watch = self._filesystem.watch
         self.descriptor = 0  # once it was asked for
+        self._covered = 0  # of its writes, by syncs beside the process
 
     def __del__(self) -> None:
         self._left()
@@ -92,11 +93,15 @@ class SimFile(MemoryFile):
         return self._filesystem.descriptor_of(self)
 
     def note_synced(self, covered: int) -> None:
+        if covered > self._covered:
+            self._filesystem.order.noted_too_much(self.path)
         self.synced_writes = covered
 
     def sync_beside(self) -> None:
         """Sync as the kernel does by itself: what this covers is for the caller to note."""
+        covered = self.writes
         self._sync()
+        self._covered = max(self._covered, covered)
 
     def _sync(self) -> None:
         self._filesystem.syncs(self.path)

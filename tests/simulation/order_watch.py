@@ -10,6 +10,8 @@ not. So each of these is looked at when it gets its name:
     a directory to delete    the removal of its topic is on the disk, if the metadata log has it
     a new log's directory    no checkpoint on the disk has an offset of another log of that name
 
+No write counts as synced that no sync has covered, because it came later or the sync has failed.
+
 Small files that are always replaced are never written in place. A sync of a log's file after one
 that failed saves nothing of what that one has lost, so there is none before the file is rewritten.
 """
@@ -57,6 +59,10 @@ class OrderWatch:
     def _object(self, what: str) -> None:
         if what not in self.found and len(self.found) < LISTED_MAX:
             self.found.append(what)
+
+    def noted_too_much(self, path: str) -> None:
+        """Object: the broker counts writes of a file as synced that no sync has covered."""
+        self._object(f"writes of {path} count as synced, and no sync has covered them")
 
     # -- Names --------------------------------------------------------------------------------
 

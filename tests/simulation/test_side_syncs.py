@@ -98,3 +98,19 @@ def test_a_closed_file_has_no_descriptor(made: Made) -> None:
     file.close()
     assert file.sync_descriptor == -1
     assert not any(process.syncs.begin([(number, descriptor)]) for number in range(20))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_write_counts_as_synced_that_none_has_covered(made: Made, fails: bool) -> None:
+    process = made("1")
+    if fails:
+        process.disk.fail("fdatasync", path_part="/0")
+    begun = process.begin()
+    assert 0 in begun
+    process.turn(1)
+    file, found = process.files[0], process.disk.order.found
+    file.note_synced(file.writes)
+    assert found == ["writes of /data/t-0/0 count as synced, and no sync has covered them"] * fails
+    file.pwrite(b"more", 4)
+    file.note_synced(file.writes)
+    assert found == ["writes of /data/t-0/0 count as synced, and no sync has covered them"]

@@ -333,6 +333,14 @@ def _files_left(broker: Broker, descriptors: int | None) -> Iterator[str]:
     dirty = sum(file.dirty for file in list(files._files.values()))
     if len(files) > max(files.capacity, dirty) and not files.over_capacity_count:
         yield f"{len(files)} open files, the most is {files.capacity}"
+    for partition in broker._assembly.services.partitions.all():
+        log = partition.log
+        written = log.segments.active.log_file
+        file = files.peek(written.path)
+        if file is None or not file.dirty or written._unsynced is not None:
+            continue  # written to since its last flush began: perhaps by a write that failed
+        if log.failed is None and log.durable_offset == log.end_offset:
+            yield f"{written.path} counts as dirty, and {log!r} is durable"
     if descriptors is not None and descriptors > len(files) + OTHER_FILES_MAX:
         yield f"{descriptors} descriptors, {len(files)} of them of logs"
 

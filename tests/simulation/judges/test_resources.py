@@ -14,7 +14,9 @@ from broker.server import Broker
 from tests.simulation.judges import resources
 from tests.simulation.judges.resources import Sampler, at_rest
 from tests.support import failures
+from tests.support.broker_rig import Rig
 from tests.support.classic_party import Party
+from tests.support.rig_client import create
 from tests.support.whole_broker import api_versions, loaded, port_of, served
 
 
@@ -382,3 +384,22 @@ async def test_a_request_that_waits_beyond_its_time(broker):
     services.partitions = partitions
     (found,) = sampler.found
     assert found.endswith(", 6000 ms beyond its time")
+
+
+async def test_a_durable_log_has_a_clean_file(tmp_path):
+    rig = Rig(tmp_path / "data")
+    await create(rig, "t", 1)
+    broker: Any = SimpleNamespace(_assembly=SimpleNamespace(services=rig.services))
+    log = rig.services.partitions.get("t", 0).log
+    active = log.segments.active.log_file
+    file = rig.services.logs.home.files.get(active.path)
+    assert list(resources._files_left(broker, None)) == []
+    file.writes += 1
+    assert list(resources._files_left(broker, None)) == [
+        f"{active.path} counts as dirty, and {log!r} is durable"
+    ]
+    active._unsynced = file  # as after an append that was undone
+    assert list(resources._files_left(broker, None)) == [], "a write has failed since"
+    active._unsynced = None
+    del file
+    await rig.close()
