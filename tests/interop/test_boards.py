@@ -330,15 +330,19 @@ def asked(broker: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     )  # fmt: skip
     found = Asked(port)
     try:
-        work(broker, found)
+        producer = work(broker, found)
         yield found
+        producer.flush(10)  # it has stayed connected: some metrics are of open connections
     finally:
         process.terminate()
         process.wait(20)
 
 
-def work(broker: Served, asked: Asked) -> None:
-    """Produce, consume and commit, until the lag of the group has been scraped a few times."""
+def work(broker: Served, asked: Asked) -> Producer:
+    """Produce, consume and commit, until the lag of the group has been scraped a few times.
+
+    Returns the producer, whose connection is open.
+    """
     settings = {"bootstrap.servers": f"127.0.0.1:{broker.kafka}"}
     producer = Producer({**settings, "client.id": "shop"})
     consumer = Consumer(
@@ -359,6 +363,7 @@ def work(broker: Served, asked: Asked) -> None:
         if (message := consumer.poll(0.2)) is not None and not message.error():
             consumer.commit(message=message, asynchronous=False)
     consumer.close()
+    return producer
 
 
 def enough(asked: Asked) -> bool:
