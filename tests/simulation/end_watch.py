@@ -66,7 +66,7 @@ class _End(NamedTuple):
 
     value: TransactionValue
     record: _Written
-    markers: dict[Place, _Written]
+    markers: dict[Place, list[_Written]]  # of this outcome: an operator may write more by hand
 
 
 class EndWatch:
@@ -114,8 +114,8 @@ class EndWatch:
         except CheckpointError:
             return  # another judge objects
         for name, end in self._ends.items():
-            for place, marker in end.markers.items():
-                if points.get(place, 0) > marker.offset and end.record.is_missing:
+            for place, markers in end.markers.items():
+                if points.get(place, 0) > markers[0].offset and end.record.is_missing:
                     self._object(
                         f"{name}: the recovery point of {place[0]}-{place[1]} is above its marker,"
                         f" and the decision of epoch {end.value.producer_epoch} is not on the disk"
@@ -138,7 +138,9 @@ class EndWatch:
             )
         topics = {one.topic: one.partition_ids for one in value.transaction_partitions or ()}
         if place[1] in topics.get(place[0], ()):
-            end.markers[place] = written
+            is_commit = value.transaction_status == TransactionState.PREPARE_COMMIT
+            if marker.is_commit == is_commit:
+                end.markers.setdefault(place, []).append(written)
 
     def _states(self, written: _Written) -> None:
         for position, header in batches(written.data):
@@ -160,9 +162,10 @@ class EndWatch:
 
     def _look_at_markers(self, name: str, end: _End) -> None:
         assert self.is_there is not None
-        for (topic, number), marker in end.markers.items():
-            is_there = self.is_there(topic, number) and self._inode_at(marker.path) is marker.inode
-            if is_there and marker.is_missing:
+        for (topic, number), markers in end.markers.items():
+            path, inode = markers[-1].path, markers[-1].inode
+            is_there = self.is_there(topic, number) and self._inode_at(path) is inode
+            if is_there and all(marker.is_missing for marker in markers):
                 self._object(
                     f"{name}: a record follows the decision of epoch {end.value.producer_epoch},"
                     f" whose marker in {topic}-{number} is not on the disk"

@@ -57,8 +57,8 @@ def state(
     return put(disk, STATES, bytes(build([Record(0, 1, encode_id("id"), encode_value(value))])))
 
 
-def marker(disk: SimDisk, *, epoch: int = 4, pid: int = 7) -> Any:
-    return put(disk, DATA, bytes(build_marker(Marker(pid, epoch, True, 0), 1)))
+def marker(disk: SimDisk, *, epoch: int = 4, pid: int = 7, is_commit: bool = True) -> Any:
+    return put(disk, DATA, bytes(build_marker(Marker(pid, epoch, is_commit, 0), 1)))
 
 
 def tombstone(disk: SimDisk) -> Any:
@@ -128,6 +128,17 @@ def test_a_marker_that_a_failed_sync_has_lost_is_missing(disk: SimDisk) -> None:
         file.fdatasync()
     state(disk, COMPLETE)
     assert len(disk.ends.found) == 1
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_marker_by_hand_behind_that_of_the_end_need_not_be_on_the_disk(
+    disk: SimDisk, is_commit: bool
+) -> None:
+    state(disk, PREPARED, version=0).fdatasync()
+    marker(disk).fdatasync()
+    marker(disk, is_commit=is_commit)
+    state(disk, TransactionState.EMPTY)
+    assert disk.ends.found == []
 
 
 def test_other_markers_are_no_part_of_the_end(disk: SimDisk) -> None:
