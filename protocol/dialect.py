@@ -19,10 +19,12 @@ class RequestHeader:
     `api_version` is the version the client asked for, also where another one must answer it
     (ApiVersions). `client_id` is None if the client gave none. `copies_records` says that the
     dialect looks into the records of an answer: they must be memory of ours, not a mapped file.
-    `opens_records` says that it opens them, too, which may take long: see `wants_thread`.
+    `opens_records` says that it opens them, too, which may take long: see `wants_thread`. More than
+    `copied_inline_max` bytes of one partition are copied by a thread, even from the page cache.
     """
 
     opens_records: ClassVar[bool] = False
+    copied_inline_max: ClassVar[int] = 1 << 62
 
     api_key: int
     api_version: int

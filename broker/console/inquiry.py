@@ -59,6 +59,13 @@ SAID: Final = {
 }
 
 
+class _Header(RequestHeader):
+    """The header of a request of the console, which is in less of a hurry than clients."""
+
+    __slots__ = ()
+    copied_inline_max = 16 * 1024
+
+
 class _Unencoded:
     """In place of a dialect: an answer stays a message."""
 
@@ -127,7 +134,7 @@ class Inquiry:
         info = ConnectionInfo(listener, DIALECT, ("", 0), (visitor.host, 0))
         info.principal = visitor.principal
         place = _Place(info)
-        header = RequestHeader(api_key, version, 0, CLIENT_ID, copies_records=True)
+        header = _Header(api_key, version, 0, CLIENT_ID, copies_records=True)
         request = Request(place, header, body, 0)
         assembly.services.metrics.requests_received += 1
         self.asked += 1

@@ -7,10 +7,9 @@ there, and so does a search that has used up its budget without a match.
     backward   fetch a window that ends at the position; its first batch is the next position
 
 The budget is bytes that were read and time that was worked, `SLICE_NS` at a turn of the loop, with
-rests while clients ask (`Console.rest`). A batch without the bytes that are looked for is passed
-over unopened, so a search is as fast as reading. Batches that are compressed are opened in a
-thread, at most `barnabas.decompressed.bytes.max` of each. A batch that is damaged is named, and the
-reading goes on behind it.
+rests while clients ask (`Console.rest`). Threads read, check and open all but small batches, at
+most `barnabas.decompressed.bytes.max` of each, and look for the bytes that are sought: a batch
+without them is passed over. A batch that is damaged is named, and the reading goes on behind it.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker.console.answers import ConsoleError
 from broker.console.inquiry import check
 from broker.console.visitor import Visitor
+from broker.runtime.byte_search import has_bytes
 from broker.runtime.clock import MS_NS
 from broker.runtime.owners import Owner
 from protocol.api_keys import ApiKey
@@ -46,7 +46,6 @@ DENSE_WIDTH_MAX: Final = 4_096
 PROBES_MAX: Final = 60
 RECORDS_MAX: Final = 1_048_576  # of a batch that is opened, as everywhere in the broker
 SKIPPED: Final = 200  # records that are passed over before a look at the clock
-SOUGHT_BYTES: Final = 64 * 1024  # at a time, some 60 µs
 KEPT: Final = 5_000  # records of a batch that are held at a time
 HEADERS_MAX: Final = 1_000  # of a record; one with more is damage to whoever shows it
 FETCH_VERSION: Final = 12
@@ -63,7 +62,16 @@ class Found(NamedTuple):
     record: Record
 
 
+class Packed(NamedTuple):
+    """A batch as it was fetched."""
+
+    buffer: bytes
+    begin: int
+    size: int
+
+
 Wanted = Callable[[Found], bool]
+Unpacked = tuple[int, bytes | None]  # the bytes of a batch's records; None if none is wanted
 
 
 class Budget:
@@ -137,6 +145,7 @@ class RecordSource:
                 )
             ],
         )
+        await self._console.rest()
         answer = await self._console.inquiry.ask(self._visitor, ApiKey.FETCH, FETCH_VERSION, body)
         check(answer.error_code)
         self.budget.begin()
@@ -159,13 +168,13 @@ class RecordSource:
                 yield position, []
                 continue
             check(data.error_code, what=f"{self.topic}-{partition}")
-            buffer = data.records or b""
+            buffer = bytes(data.records or b"")  # a thread has read all but small ones as bytes
             place, began = 0, position
             while place + HEADER_SIZE <= len(buffer) and position < end:
                 header = read_header(buffer, place)
                 if header.size <= 0 or place + header.size > len(buffer):
                     break
-                batch = bytes(buffer[place : place + header.size])
+                batch = Packed(buffer, place, header.size)
                 place += header.size
                 least = position
                 if from_batch:
@@ -180,7 +189,7 @@ class RecordSource:
                 return
 
     async def _opened(
-        self, partition: int, header: BatchHeader, batch: bytes, least: int
+        self, partition: int, header: BatchHeader, batch: Packed, least: int
     ) -> AsyncIterator[list[Found]]:
         """Yield the records of a batch from an offset on; a damaged batch is a problem."""
         size_max = self._console.services.config.barnabas_decompressed_bytes_max
@@ -188,13 +197,15 @@ class RecordSource:
         try:
             if header.record_count > RECORDS_MAX:
                 raise TooManyRecords("records", header.record_count, RECORDS_MAX)
-            if header.codec or len(batch) > INLINE_BYTES:
-                body = await self._in_thread(partial(_body, batch, size_max))
-                self.budget.bytes_left -= len(body)
+            unpack = partial(_unpacked, batch, size_max, self._needle)
+            if header.codec or batch.size > INLINE_BYTES:
+                size, body = await self._in_thread(unpack)
+                self.budget.bytes_left -= size
             else:
-                body = _body(batch, size_max)
-            if not await self._has_needle(body):
+                size, body = unpack()
+            if body is None:
                 self.looked_at += max(0, header.next_offset - max(least, header.base_offset))
+                await self.budget.turn()
                 return
             place, is_more = START, least > header.base_offset
             while is_more:  # a million records may be before the one that is wanted
@@ -212,19 +223,9 @@ class RecordSource:
         if found:
             yield found
 
-    async def _has_needle(self, body: bytes) -> bool:
-        needle = self._needle
-        if not needle:
-            return True
-        for begin in range(0, len(body), SOUGHT_BYTES):
-            if body.find(needle, begin, begin + SOUGHT_BYTES + len(needle) - 1) >= 0:
-                return True
-            await self.budget.turn()
-        return False
-
-    async def _in_thread(self, call: Callable[[], bytes]) -> bytes:
-        done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        opened: list[bytes] = []
+    async def _in_thread(self, call: Callable[[], Unpacked]) -> Unpacked:
+        done: asyncio.Future[Unpacked] = asyncio.get_running_loop().create_future()
+        opened: list[Unpacked] = []
 
         def ended(error: BaseException | None) -> None:
             if done.done():
@@ -267,10 +268,15 @@ class RecordSource:
             self.problems.append(known)
 
 
-def _body(batch: bytes, size_max: int) -> bytes:
-    """Check a batch and return its records, decompressed."""
-    header = verify(batch)
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE:], size_max)
+def _unpacked(batch: Packed, size_max: int, needle: bytes) -> Unpacked:
+    """Check a batch; return the size of its records, and them if `needle` is in them."""
+    buffer, begin, size = batch
+    header = verify(buffer, begin)
+    begin, size = begin + HEADER_SIZE, size - HEADER_SIZE
+    if not header.codec and not has_bytes(buffer, needle, begin, begin + size):
+        return size, None  # without a copy
+    body = decompress(header.codec, memoryview(buffer)[begin : begin + size], size_max)
+    return len(body), body if has_bytes(body, needle, 0, len(body)) else None
 
 
 class _Stand:

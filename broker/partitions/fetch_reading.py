@@ -251,12 +251,13 @@ class FetchReading:
                 if not log.start_offset <= offset <= log.end_offset:
                     _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return data, 0
-            copies = self._request.header.copies_records
+            header = self._request.header
+            copies = header.copies_records
             while True:
                 piece = log.read(offset, bytes_max, at_least_one_batch=first, end_offset=limit)
                 if piece is None:
                     return data, 0
-                records = piece.read_hot() if copies else piece.load_hot()
+                records = piece.read_hot(header.copied_inline_max) if copies else piece.load_hot()
                 if records is None or not self._must_read_again(log, offset, piece, records):
                     break
             if self._aborted is not None:

@@ -301,9 +301,11 @@ class LogSlice:
             raise _unreadable(self._open, position, error) from error
         return self.log_file.view(self._open, position, size)
 
-    def read_hot(self) -> Buffer | None:
-        """As load_hot, but by pread for any size: the caller may read the bytes."""
+    def read_hot(self, bytes_max: int = 1 << 62) -> Buffer | None:
+        """As load_hot, but by pread, and None above `bytes_max`: the caller may read the bytes."""
         size, position = self.size, self.position
+        if size > bytes_max:
+            return None
         try:
             data = self._open.pread_nowait(size, position)
         except OSError as error:

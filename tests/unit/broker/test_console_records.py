@@ -154,6 +154,19 @@ async def test_a_search_ends_with_its_budget_and_goes_on(
         assert await offsets(running, f"text=v100%20&order={order}") == [100]
 
 
+@pytest.mark.parametrize("codec", [0, ZSTD])
+@pytest.mark.parametrize("size", [10, 4_000])  # opened on the loop, and in a thread
+async def test_a_search_finds_what_is_at_either_end(
+    running: ConsoleBroker, codec: int, size: int
+) -> None:
+    for begin in (0, 10, 20):
+        append(running, "one", build(records(10, begin, size), codec=codec))
+    for number in (0, 9, 10, 19, 29):
+        for order in ("newest", "oldest"):
+            assert await offsets(running, f"order={order}&text=v{number}%20") == [number]
+    assert await offsets(running, "text=v30%20") == []
+
+
 async def test_large_records_of_a_topic_of_small_ones_are_reached(
     running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

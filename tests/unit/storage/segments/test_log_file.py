@@ -187,6 +187,8 @@ def test_small_slices_are_read(disk: MemoryFileSystem, log: LogFile) -> None:
     assert len(part) == 400
     assert part.load_hot() == disk.live_bytes(PATH)[200:600]
     assert part.load() == part.read() == disk.live_bytes(PATH)[200:600]
+    assert part.read_hot(400) == part.read()
+    assert part.read_hot(399) is None  # a thread reads it
     assert disk.counts["map"] == 0
     disk.cold.add(PATH)
     assert part.load_hot() is part.read_hot() is None
