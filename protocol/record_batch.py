@@ -29,8 +29,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from protocol.record_errors import (
     CorruptBatch,
     InvalidRecord,

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from broker.runtime.expressions import whole_matcher
 from config.resources import CLIENT_METRICS_KEYS, illegal_match, split_match
+from protocol.checksum import crc32c
 
 DEFAULT_INTERVAL_MS: Final = int(CLIENT_METRICS_KEYS["interval.ms"].default)
 OWN_INTERVAL_MS: Final = 60_000  # of barnabas.client.metrics.default

@@ -63,8 +63,7 @@ from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import TypeAlias
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from storage.errors import CheckpointError
 from storage.producers.producer_state import (
     BATCHES_KEPT,

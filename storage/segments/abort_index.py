@@ -28,8 +28,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from protocol.checksum import crc32c
 from storage.files import filenames
 from storage.files.filesystem import Buffer, File
 from storage.files.open_files import OpenFiles
