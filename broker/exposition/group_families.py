@@ -70,7 +70,7 @@ GROUPS: tuple[Family, ...] = (
         "Requests that wait: fetches for records, produces for their fsync.",
         lambda view: (
             (labels(delayedOperation="Fetch"), view.metrics.fetches_parked_now),
-            (labels(delayedOperation="Produce"), sum(len(p.waiters) for _, p in view.partitions)),
+            (labels(delayedOperation="Produce"), sum(len(p.waiters) for p in view.partitions)),
         ),
         ("delayedOperation",),
     ),

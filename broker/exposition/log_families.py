@@ -5,13 +5,12 @@ Several are 0, or 1, by nature: this node leads every partition, and there is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from broker.exposition.family import Family, Kind, Sample, Samples, one
+from broker.exposition.family import Family, Kind, OfPartitions, Sample, one
 from broker.exposition.label_text import labels
 from broker.exposition.scrape_view import ScrapeView
 from broker.exposition.traffic_families import ONE_NODE, QUANTILES, SHOWN
-from broker.partitions.partition import Partition
 
 PLACE = ("topic", "partition")
 MANAGER = "kafka_server_replicamanager_"
@@ -20,20 +19,14 @@ RAFT = "kafka_server_raftmetrics_"
 SINGLE = f"{ONE_NODE}, and it has the only replica"
 
 
-def _each(value: Callable[[Partition], int]) -> Samples:
-    return lambda view: ((tail, value(partition)) for tail, partition in view.partitions)
-
-
-def _same(value: int) -> Samples:
-    return lambda view: ((tail, value) for tail, _ in view.partitions)
-
-
-def _place(name: str, text: str, value: Callable[[Partition], int]) -> Family:
-    return Family(name, Kind.GAUGE, text, _each(value), PLACE)
+def _place(name: str, text: str, values: Callable[[ScrapeView], Sequence[int] | int]) -> Family:
+    return Family(name, Kind.GAUGE, text, OfPartitions(values), PLACE)
 
 
 def _fixed(name: str, text: str, value: int, why: str = SINGLE) -> Family:
-    return Family(name, Kind.GAUGE, text, _same(value), PLACE, why_zero="" if value else why)
+    return Family(
+        name, Kind.GAUGE, text, OfPartitions(lambda _: value), PLACE, why_zero="" if value else why
+    )
 
 
 def _zero(name: str, text: str, kind: Kind = Kind.GAUGE, also: str = "") -> Family:
@@ -87,10 +80,10 @@ def _broker(view: ScrapeView) -> Iterator[Sample]:
 
 
 LOGS: tuple[Family, ...] = (
-    _place("kafka_log_log_size", "Bytes of all segments.", lambda p: p.log.size_bytes),
-    _place("kafka_log_log_logstartoffset", "The first offset.", lambda p: p.log.start_offset),
-    _place("kafka_log_log_logendoffset", "The next offset.", lambda p: p.log.end_offset),
-    _place("kafka_log_log_numlogsegments", "Segments.", lambda p: len(p.log.segments)),
+    _place("kafka_log_log_size", "Bytes of all segments.", lambda view: view.sizes),
+    _place("kafka_log_log_logstartoffset", "The first offset.", lambda view: view.starts),
+    _place("kafka_log_log_logendoffset", "The next offset.", lambda view: view.ends),
+    _place("kafka_log_log_numlogsegments", "Segments.", lambda view: view.segments),
     _gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "1 if the data directory is offline: every partition is.",
@@ -167,15 +160,14 @@ LOGS: tuple[Family, ...] = (
     ),
     _place(
         "kafka_topic_partition_current_offset", "Where readers end: the high watermark.",
-        lambda p: p.log.high_watermark,
+        lambda view: view.highs,
     ),
     _place(
-        "kafka_topic_partition_oldest_offset", "The first offset.", lambda p: p.log.start_offset
+        "kafka_topic_partition_oldest_offset", "The first offset.", lambda view: view.starts
     ),
     _fixed("kafka_topic_partition_in_sync_replica", "Replicas in sync.", 1),
-    Family(
-        "kafka_topic_partition_leader", Kind.GAUGE, "The leader's id.",
-        lambda view: ((tail, view.services.node_id) for tail, _ in view.partitions), PLACE,
+    _place(
+        "kafka_topic_partition_leader", "The leader's id.", lambda view: view.services.node_id
     ),
     _fixed("kafka_topic_partition_replicas", "Replicas.", 1),
     _fixed("kafka_topic_partition_leader_is_preferred", "Whether the first replica leads.", 1),

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from broker.exposition.family import Family, Kind
+from broker.exposition.family import LINES, Family, Kind, OfPartitions
 from broker.exposition.label_text import Pieces
 from broker.exposition.scrape_view import ScrapeView
 
-LINES: Final = 200
 CHARACTERS: Final = 64 * 1024
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -33,6 +32,10 @@ def written(families: Iterable[Family], view: ScrapeView, wanted: Collection[str
 
 def _written(family: Family, name: str, kind: Kind, view: ScrapeView) -> Pieces:
     lines = [f"# HELP {name} {_escaped_help(family.help)}\n# TYPE {name} {kind}\n"]
+    if isinstance(family.samples, OfPartitions):
+        yield lines[0]
+        yield from family.samples.lines(name, view)
+        return
     size = 0
     for tail, value in family.samples(view):
         lines.append(f"{name}{tail} {value}\n")
