@@ -141,8 +141,7 @@ class FetchReading:
     def is_enough(self) -> bool:
         """Whether an answer now would have `min_bytes`, or something that cannot wait.
 
-        An error cannot wait: the read that follows reports it. Nor can bytes that are not in
-        memory: the same read has them loaded.
+        An error or bytes that are not in memory cannot wait: the read that follows sees to them.
         """
         view = self._view
         try:
@@ -252,12 +251,12 @@ class FetchReading:
                     _say_error(data, ErrorCode.OFFSET_OUT_OF_RANGE)
                 return data, 0
             header = self._request.header
-            copies = header.copies_records
+            copied_max = header.copied_inline_max if header.copies_records else None
             while True:
                 piece = log.read(offset, bytes_max, at_least_one_batch=first, end_offset=limit)
                 if piece is None:
                     return data, 0
-                records = piece.read_hot(header.copied_inline_max) if copies else piece.load_hot()
+                records = piece.load_hot() if copied_max is None else piece.read_hot(copied_max)
                 if records is None or not self._must_read_again(log, offset, piece, records):
                     break
             if self._aborted is not None:

@@ -261,7 +261,7 @@ async def test_produced_as_maps_fetched_as_maps(rig: Rig, monkeypatch: pytest.Mo
     asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     topics = [{"topic_id": topic_id, "partitions": [asked]}]
     body = {"max_wait_ms": 0, "min_bytes": 1, "topics": topics}
-    for read_hot in (LogSlice.read_hot, lambda _: None):
+    for read_hot in (LogSlice.read_hot, lambda *_: None):
         monkeypatch.setattr(LogSlice, "read_hot", read_hot)
         (said,) = (await ask("fetch", body))["responses"][0]["partitions"]
         (record,) = said["records"]
