@@ -91,6 +91,9 @@ class _Directory:
     def iterations(self, mechanism: str) -> list[int]:
         return [self._found[mechanism, USER].iterations]
 
+    def generation(self, user: str, mechanism: str = "") -> int | None:  # noqa: ARG002
+        return 1
+
 
 def _credential(mechanism: str) -> ScramCredential:
     salted = salted_password(mechanism, SECRET, b"s" * 26, ITERATIONS)

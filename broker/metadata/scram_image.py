@@ -11,12 +11,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from protocol.scram_records import (
     SCRAM_MECHANISMS,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+
+_USER: Final = -1  # beside the codes of mechanisms
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,17 @@ class ScramCredential:
 
 
 class ScramImage:
-    """The credentials of all users. Changed on the loop only."""
+    """The credentials of all users. Changed on the loop only.
+
+    A user who is removed and made again is another, as is a credential: `generation` tells them
+    apart, within one run of the broker.
+    """
 
     def __init__(self) -> None:
         self._users: dict[str, dict[int, ScramCredential]] = {}  # by name, then mechanism's code
         self._iterations: dict[int, list[int]] = {}  # of all credentials, sorted
+        self._generations: dict[tuple[str, int], int] = {}  # by name, and mechanism's code or _USER
+        self._generation = 0  # the last one
 
     def __len__(self) -> int:
         return len(self._users)
@@ -60,6 +69,11 @@ class ScramImage:
         """Return those of all credentials of a mechanism such as "SCRAM-SHA-256", sorted."""
         return self._iterations.get(SCRAM_MECHANISMS.get(mechanism, -1), ())
 
+    def generation(self, user: str, mechanism: str = "") -> int | None:
+        """Return which of this name a user, or a credential, is; None if there is none now."""
+        code = SCRAM_MECHANISMS.get(mechanism) if mechanism else _USER
+        return None if code is None else self._generations.get((user, code))
+
     def upsert(self, record: UserScramCredentialRecord) -> None:
         """Make or replace a credential."""
         of_user = self._users.setdefault(record.name, {})
@@ -70,6 +84,10 @@ class ScramImage:
             bytes(record.server_key),
             record.iterations,
         )
+        for code in (record.mechanism, _USER):
+            if (record.name, code) not in self._generations:
+                self._generation += 1
+                self._generations[record.name, code] = self._generation
         insort(self._iterations.setdefault(record.mechanism, []), record.iterations)
 
     def remove(self, record: RemoveUserScramCredentialRecord) -> bool:
@@ -78,8 +96,10 @@ class ScramImage:
             return False
         of_user = self._users[record.name]
         self._forget_iterations(record.mechanism, of_user.pop(record.mechanism))
+        del self._generations[record.name, record.mechanism]
         if not of_user:
             del self._users[record.name]
+            del self._generations[record.name, _USER]
         return True
 
     def _forget_iterations(self, mechanism_code: int, gone: ScramCredential | None) -> None:
@@ -91,6 +111,8 @@ class ScramImage:
         """Return a copy that another thread can read while this one changes the image."""
         captured = ScramImage()
         captured._users = {name: own.copy() for name, own in self._users.items()}
+        captured._generations = self._generations.copy()
+        captured._generation = self._generation
         captured._iterations = {code: known.copy() for code, known in self._iterations.items()}
         return captured
 

@@ -94,8 +94,8 @@ class ScramUsers:
         return is_right and self._credentials(user) == credentials
 
     def still_holds(self, user: str) -> Callable[[], bool] | None:
-        """Return what says whether the user has any credential."""
-        return lambda: any(self._users.has(mechanism, user) for mechanism in HASHES)
+        """Return what says whether it is the same user, with some credential."""
+        return self._users.still_holds(user)
 
     def _credentials(self, user: str) -> dict[str, Credential]:
         return {mechanism: self._users.find(mechanism, user) for mechanism in HASHES}

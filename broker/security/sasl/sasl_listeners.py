@@ -64,6 +64,7 @@ class SaslListeners:
         self._run = run
         self._make_validator = make_validator
         self._credentials = CredentialSource(directory, mock_secret)
+        self._validators: dict[str, tuple[TokenSettings, TokenValidator]] = {}
         self._settings: Mapping[str, SaslSettings] = {}
         self._current: dict[str, SaslListener] = {}
         self.use(settings)
@@ -82,7 +83,7 @@ class SaslListeners:
 
     def _offer(self, listener: str, settings: MechanismSettings) -> Offer:
         if settings.tokens is not None:
-            begin = self._bearer(settings.tokens)
+            begin = self._bearer(listener, settings.tokens)
         elif settings.name == PLAIN:
             begin = self._plain(listener, settings)
         else:
@@ -102,8 +103,12 @@ class SaslListeners:
         plain = self._settings[listener].mechanisms.get(PLAIN)
         return plain is None or has_user(plain.users or {}, user, password)
 
-    def _bearer(self, settings: TokenSettings) -> Callable[[], Mechanism]:
-        validator = self._make_validator(settings)
+    def _bearer(self, listener: str, settings: TokenSettings) -> Callable[[], Mechanism]:
+        made = self._validators.get(listener)
+        if made is None or made[0] != settings:
+            # Else the keys that were read stay: their provider may be down now.
+            made = self._validators[listener] = settings, self._make_validator(settings)
+        validator = made[1]
         return lambda: OAuthBearer(validator)
 
     def _scram(self, mechanism: str) -> Callable[[], Mechanism]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Callable
-from functools import partial
 
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Reply, shown
 from broker.security.sasl.scram_users import Credential, CredentialSource
@@ -89,7 +88,7 @@ class ScramServer:
             raise self._refused(f"unknown user or wrong password, {user}")
         if self._users.find(self._mechanism, first.user) != credential:
             raise self._refused(f"changed or removed during the login, {user}")
-        still_holds = partial(self._users.has, self._mechanism, first.user)
+        still_holds = self._users.still_holds(first.user, self._mechanism)
         return Reply(f"v={encoded(answer)}".encode(), Identity(first.user, still_holds=still_holds))
 
     def _refused(self, why: str) -> AuthenticationFailed:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -52,6 +52,10 @@ class UserDirectory(Protocol):
         """Return the iterations of all users of a mechanism, sorted."""
         ...
 
+    def generation(self, user: str, mechanism: str = "") -> int | None:
+        """Return which of this name a user, or a credential, is; None if there is none now."""
+        ...
+
 
 class Credential(NamedTuple):
     """A credential to check a login against; nobody logs in with a mock one."""
@@ -82,9 +86,15 @@ class CredentialSource:
         is_mock = stored is None or not is_known or not is_whole
         return Credential(*(_FIELDS(mock) if is_mock else found), is_mock)
 
-    def has(self, mechanism: str, user: str) -> bool:
-        """Whether the user has a credential for a mechanism."""
-        return self._directory.scram(mechanism, user) is not None
+    def still_holds(self, user: str, mechanism: str = "") -> Callable[[], bool]:
+        """Return what says whether it is the same user, or has the same credential, as now.
+
+        A credential may get another password. One that was removed and made again is another.
+        """
+        generation = self._directory.generation(user, mechanism)
+        return lambda: (
+            generation is not None and self._directory.generation(user, mechanism) == generation
+        )
 
     def _mock(self, mechanism: str, user: str) -> Credential:
         name = f"{mechanism}\0{user}".encode("utf-8", "surrogatepass")

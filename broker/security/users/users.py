@@ -55,6 +55,10 @@ class Users:
         """Return a user's credential for a mechanism such as "SCRAM-SHA-256", or None."""
         return self.image.credential(mechanism, user)
 
+    def generation(self, user: str, mechanism: str = "") -> int | None:
+        """Return which of this name a user, or a credential, is; None if there is none now."""
+        return self.image.generation(user, mechanism)
+
     def iterations(self, mechanism: str) -> Sequence[int]:
         """Return the iterations of all credentials of a mechanism, sorted."""
         return self.image.iterations(mechanism)

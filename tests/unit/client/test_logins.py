@@ -25,6 +25,9 @@ class Directory:
     def iterations(self, mechanism: str) -> list[int]:
         return []
 
+    def generation(self, user: str, mechanism: str = "") -> int | None:
+        return 1
+
 
 def server(mechanism: str) -> Mechanism:
     return ScramServer(mechanism, CredentialSource(Directory(), b"secret"), bytes)

@@ -60,6 +60,29 @@ def test_the_iterations_of_all_are_known_in_order():
     assert captured.iterations("SCRAM-SHA-256") == [4096, 4096, 8192]
 
 
+def test_a_user_or_credential_that_is_made_again_is_another():
+    image = image_of(credential("alice"), credential("alice", 2))
+    first = image.scram.generation("alice")
+    of_256 = image.scram.generation("alice", "SCRAM-SHA-256")
+    of_512 = image.scram.generation("alice", "SCRAM-SHA-512")
+    assert len({first, of_256, of_512}) == 3
+    image.apply(credential("alice", salt=b"new password"))
+    assert image.scram.generation("alice", "SCRAM-SHA-256") == of_256
+    image.apply(removal("alice"))
+    assert image.scram.generation("alice", "SCRAM-SHA-256") is None
+    image.apply(credential("alice"))
+    assert image.scram.generation("alice", "SCRAM-SHA-256") not in (None, of_256)
+    assert image.scram.generation("alice", "SCRAM-SHA-512") == of_512
+    assert image.scram.generation("alice") == first
+    for mechanism in (1, 2):
+        image.apply(removal("alice", mechanism))
+    assert image.scram.generation("alice") is None
+    image.apply(credential("alice"))
+    assert image.scram.generation("alice") not in (None, first)
+    assert image.scram.generation("alice", "PLAIN") is None
+    assert image.scram.generation("bob") is None
+
+
 def test_a_user_is_gone_with_the_last_credential():
     image = image_of(credential("alice"), credential("alice", 2), removal("alice", 1))
     assert image.scram.names() == ["alice"]

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,7 @@ class Directory:
         salted = salted_password(mechanism, PASSWORD, b"salt", 4096)
         self.mechanism = mechanism
         self.is_removed = False
+        self.number = 1
         self.credential = ScramCredential(
             b"salt",
             stored_key(mechanism, client_key(mechanism, salted))[:size],
@@ -51,6 +54,9 @@ class Directory:
 
     def iterations(self, mechanism: str) -> Sequence[int]:
         return [4096] if mechanism == self.mechanism else []
+
+    def generation(self, user: str, mechanism: str = "") -> int | None:
+        return None if self.scram(mechanism or self.mechanism, user) is None else self.number
 
 
 async def at_once(call: Callable[[], bool]) -> bool:
@@ -351,6 +357,9 @@ async def test_a_login_holds_while_the_user_is_there(mechanism: str) -> None:
     assert reply.identity.still_holds()
     directory.is_removed = True
     assert not reply.identity.still_holds()
+    directory.is_removed = False
+    directory.number = 2  # made again, for somebody else perhaps
+    assert not reply.identity.still_holds()
 
 
 def test_a_login_holds_while_the_jaas_string_has_the_user_and_its_password() -> None:
@@ -374,6 +383,40 @@ def test_a_login_holds_while_the_jaas_string_has_the_user_and_its_password() -> 
     for mechanisms, holds in (({"PLAIN": of_scram}, False), ({}, True)):
         made.use({"L": SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=0)})
         assert identity.still_holds() == holds
+
+
+def test_keys_that_were_read_survive_a_change_of_other_settings() -> None:
+    tokens = TokenSettings(
+        url="https://provider",
+        audiences=(),
+        issuer="",
+        scope_claim="scope",
+        sub_claim="sub",
+        skew_seconds=30,
+        refresh_ms=1,
+    )
+
+    def settings(tokens: TokenSettings, **changed: int) -> dict[str, SaslSettings]:
+        bearer = MechanismSettings(
+            name="OAUTHBEARER", max_reauth_ms=changed.get("reauth", 0), tokens=tokens
+        )
+        plain = MechanismSettings(name="PLAIN", max_reauth_ms=0, users={"a": str(changed)})
+        mechanisms = {"OAUTHBEARER": bearer, "PLAIN": plain}
+        return {"L": SaslSettings(listener="L", mechanisms=mechanisms, failed_delay_ms=0)}
+
+    made: list[TokenSettings] = []
+
+    def make(asked: TokenSettings) -> Any:
+        made.append(asked)
+
+    sasl = SaslListeners(settings(tokens), Directory(), os.urandom, at_once, make, b"secret")
+    sasl.use(settings(tokens, plain=1))
+    sasl.use(settings(tokens, reauth=5))
+    assert sasl.of("L").offers["OAUTHBEARER"].max_reauth_ms == 5
+    assert made == [tokens]
+    other = replace(tokens, issuer="another")
+    sasl.use(settings(other))
+    assert made == [tokens, other]
 
 
 @pytest.mark.parametrize("change", ["removed", "another password"])

@@ -1,5 +1,6 @@
 """Users are looked up in the image as it is now, and changes are recorded as planned."""
 
+from broker.security.sasl.scram_users import CredentialSource
 from tests.support.broker_rig import Rig
 from tests.unit.broker.metadata.test_scram_image import credential, removal
 from tests.unit.broker.metadata.test_scram_plans import remove, upsert
@@ -25,3 +26,17 @@ async def test_a_change_holds_before_it_is_durable(rig: Rig) -> None:
     changing.close()
     assert await users.alter([remove("alice")], [], by="User:admin") == {"alice": None}
     assert users.scram("SCRAM-SHA-256", "alice") is None
+
+
+async def test_a_user_who_is_added_again_is_another(rig: Rig) -> None:
+    users = rig.services.users
+    source = CredentialSource(users, b"secret")
+    await users.alter([], [upsert("alice")], by="User:admin")
+    holds = [source.still_holds("alice"), source.still_holds("alice", "SCRAM-SHA-256")]
+    await users.alter([], [upsert("alice", salted=b"new password")], by="User:admin")
+    assert [one() for one in holds] == [True, True]
+    removing = users.alter([remove("alice")], [], by="User:admin")
+    removing.send(None)  # applied, and not durable
+    await users.alter([], [upsert("alice")], by="User:admin")
+    assert [one() for one in holds] == [False, False]
+    removing.close()
