@@ -40,12 +40,15 @@ def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a consumer's fetch, if they are not many."""
     body: FetchRequest = request.body
     topics = body.topics
-    if _is_of_replica(request) or len(topics) > NAMES_PER_TURN:
+    if _is_of_replica(request):
         return None
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    if len(topics) == 1:  # the usual request
+    count = len(topics)
+    if count == 1:  # the usual request
         (topic,) = topics
         return [topic.topic_id if by_id else topic.topic]
+    if count > NAMES_PER_TURN:
+        return None
     return [topic.topic_id if by_id else topic.topic for topic in topics]
 
 

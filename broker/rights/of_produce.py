@@ -51,12 +51,15 @@ def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a request without a transactional id, if they are not many."""
     body: ProduceRequest = request.body
     topics = body.topic_data
-    if body.transactional_id is not None or len(topics) > NAMES_PER_TURN:
+    if body.transactional_id is not None:
         return None
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    if len(topics) == 1:  # the usual request
+    count = len(topics)
+    if count == 1:  # the usual request
         (topic,) = topics
         return [topic.topic_id if by_id else topic.name]
+    if count > NAMES_PER_TURN:
+        return None
     return [topic.topic_id if by_id else topic.name for topic in topics]
 
 
