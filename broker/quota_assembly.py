@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.configs.live import BrokerSettings
 from broker.metadata.controller import Controller
+from broker.metadata.metadata_log import encode_batch
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.connection_rates import ConnectionRates
 from broker.network.host_names import address_of_name
-from broker.quotas.recorded_quotas import RecordedQuotas
+from broker.quotas.recorded_quotas import RecordedQuotas, Recorder
 from broker.quotas.windowed_rate import SECOND_MS, Windows
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
@@ -40,12 +41,14 @@ def limits_and_quotas(
     )
     settings.listen(partial(_change_limits, limits, rates))
 
-    def record(records: Sequence[ClientQuotaRecord], apply: Callable[[], None]) -> Awaitable[None]:
-        return topics.record(records, apply=apply)
+    def encode(records: Sequence[ClientQuotaRecord]) -> bytearray:
+        return encode_batch(records, clock.now_ms())
 
     make_clients = partial(_client_quotas, config, clock, metrics)
     image = controller.image.quotas
-    quotas = RecordedQuotas(image, record, rates, pool, address_of_name, make_clients)
+    quotas = RecordedQuotas(
+        image, Recorder(topics.record, encode), rates, pool, address_of_name, make_clients
+    )
     return {"limits": limits, "quotas": quotas}
 
 

@@ -3,9 +3,9 @@
     checked ── appended ── durable ── in use ── answered
                               start ── loaded ── in use
 
-A thread checks what may take long: many changes, or host names, which it resolves. Changes take
-turns, so that each is checked against what those before it have made. `clients` is None while no
-user and no client id has a quota: then requests are not counted at all.
+A thread checks and encodes what may take long: many changes, or host names, which it resolves.
+Changes take turns, so that each is checked against what those before it have made. `clients` is
+None while no user and no client id has a quota: then requests are not counted at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.metadata.quota_image import IP, QuotaEntity, QuotaImage
 from broker.metadata.topic_rules import TopicError, check_record_total
@@ -41,7 +41,13 @@ class AddressRates(Protocol):
         ...
 
 
-Record = Callable[[Sequence[ClientQuotaRecord], Callable[[], None]], Awaitable[None]]
+class Recorder(NamedTuple):
+    """How records become durable: `broker.topics.Topics.record`, and what encodes many."""
+
+    record: Callable[
+        [Sequence[ClientQuotaRecord], bytearray | None, Callable[[], None]], Awaitable[None]
+    ]
+    encode: Callable[[Sequence[ClientQuotaRecord]], bytearray]
 
 
 class RecordedQuotas:
@@ -50,19 +56,19 @@ class RecordedQuotas:
     def __init__(
         self,
         image: QuotaImage,
-        record: Record,
+        recorder: Recorder,
         rates: AddressRates,
         pool: BlockingPool,
         address_of: Callable[[str], str | None],
         make_clients: Callable[[], ClientQuotas],
     ) -> None:
-        """`record` writes records, and calls a function when they are durable.
+        """`recorder` writes records, and calls a function when they are durable.
 
         `address_of` resolves a host name, and may wait for that.
         """
         self.clients: ClientQuotas | None = None
         self._image = image
-        self._record = record
+        self._recorder = recorder
         self._rates = rates
         self._pool = pool
         self._address_of = address_of
@@ -105,20 +111,25 @@ class RecordedQuotas:
         names = {name for entity, _ in alterations for name in _host_names(entity)}
         async with self._changing:
             addresses: dict[str, str] = {}
+            batch: bytearray | None = None
             if names or sum(1 + len(values) for _, values in alterations) > PLANNED_HERE_MAX:
-                planned = await self._pool.run(partial(self._plan, alterations, names, addresses))
+                planning = partial(self._plan, alterations, names, addresses)
+                planned, batch = await self._pool.run(planning)
             else:
                 planned = plan(alterations, self._image, addresses.get)
             if not validate_only and None in planned.outcomes.values():  # errors wait for nothing
                 self._addresses.update(addresses)
-                await self._record(planned.records, partial(self._use, planned.records))
+                use = partial(self._use, planned.records)
+                await self._recorder.record(planned.records, batch, use)
         return planned.outcomes
 
     def _plan(
         self, alterations: Sequence[Alteration], names: set[str], addresses: dict[str, str]
-    ) -> Planned:
+    ) -> tuple[Planned, bytearray | None]:
+        """Return what is planned, and the batch of its records. For a thread."""
         addresses.update(self._resolved(names))
-        return plan(alterations, self._image, addresses.get)
+        planned = plan(alterations, self._image, addresses.get)
+        return planned, self._recorder.encode(planned.records) if planned.records else None
 
     def _resolved(self, names: set[str]) -> dict[str, str]:
         found = ((name, self._address_of(name)) for name in sorted(names))
