@@ -41,6 +41,7 @@ class OffsetCheckpoints:
         self._data_directory = data_directory
         self._warn = warn
         self.recovery_points: Offsets = {}
+        self.missing: Offsets = {}  # recovery points of logs without a directory, at the start
         self.has_recovery_points = False  # in the file, at the start; a log's first is 0
         self.log_starts: Offsets = {}
         self.cleaned_offsets: Offsets = {}
@@ -85,10 +86,12 @@ class OffsetCheckpoints:
     def forget_missing(self, names: Container[str]) -> None:
         """Drop the offsets of logs whose directory is not among `names`, those that exist.
 
-        A log was deleted, and a crash came before the files were written without it.
+        A log was deleted, and a crash came before the files were written without it. Or somebody
+        has removed its directory: `missing` tells the opening of the log.
         """
         for key in {**self.recovery_points, **self.log_starts, **self.cleaned_offsets}:
             if filenames.partition_directory(*key) not in names:
+                self.missing[key] = self.recovery_points.get(key, 0)
                 self.drop(key)
                 self._home.checkpoint_changes += 1
 

@@ -80,6 +80,7 @@ class Attempt:
     known: LastKnown
     is_unsynced: bool  # an attempt that failed later created the directory
     report: RecoveryReport
+    missing_end: int = 0  # the recovery point that it had, if its directory was not there
     is_new: bool = False
     log: Log | None = None
     error: OSError | StorageError | None = None
@@ -124,7 +125,8 @@ class Opener:
             )
             report = RecoveryReport(one.topic, one.partition, known.directory)
             report.is_read_only = self._home.is_read_only
-            attempts.append(Attempt(one, known, key in self._unsynced, report))
+            missing_end = 0 if one.is_fresh else self._checkpoints.missing.get(key, 0)
+            attempts.append(Attempt(one, known, key in self._unsynced, report, missing_end))
         return Opening(self._home, self._directory, attempts, now_ms)
 
     def finish(self, opening: Opening) -> list[tuple[Log, RecoveryReport]]:
@@ -267,6 +269,12 @@ class Opening:
             )
             make_partition_directory(self._home.filesystem, known.directory, wanted.topic_id)
             attempt.is_unsynced = True
+            if attempt.missing_end:
+                attempt.report.warnings.append(
+                    f"{known.directory} is missing, but the checkpoint has its recovery point "
+                    f"{attempt.missing_end}: unless its topic was being created again, its records "
+                    "are gone. The log begins anew, at offset 0"
+                )
         log = load_log(self._home, known, wanted.config, self._now_ms, attempt.report)
         if attempt.is_unsynced:
             log.unsynced.note_created([path], [self._directory.path, known.directory])

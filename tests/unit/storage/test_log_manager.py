@@ -203,6 +203,25 @@ def test_checkpoints_of_a_deleted_log_do_not_apply_to_the_next_log(house, ending
     assert list(read_all(log)) == [0, 1, 2, 3, 4]
 
 
+def test_a_directory_that_somebody_removed_is_reported(house):
+    append(house.log(), 3)
+    append(house.log("u"), 3)
+    house.stop()
+    house.filesystem.rename(house.path(), "/elsewhere")
+    house.open()
+    assert house.log(epoch=1).end_offset == 0
+    house.log("u", epoch=1)
+    house.log("new")
+    (report,) = house.manager.reports
+    (line,) = report.lines()
+    assert line.startswith(f"{house.path()} is missing, but the checkpoint has its recovery point 3")
+    append(house.log("later"), 3)  # recorded since: nothing is missed
+    house.stop()
+    house.open()
+    house.log(epoch=2)
+    assert house.manager.reports == []
+
+
 def test_older_checkpoints_do_not_overwrite_newer_ones(house):
     log = house.log()
     append(log, 2)
