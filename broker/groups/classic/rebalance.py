@@ -219,7 +219,9 @@ class Rebalance:
         for member_id in [one for one, due_ns in roster.pending.items() if due_ns <= now_ns]:
             self._expire_pending(member_id)
         for member in [one for one in roster if one.deadline_ns <= now_ns]:
-            self._expire(member)
+            # Without the one before, joining may be complete: it is answered then, or removed.
+            if member.deadline_ns <= now_ns and member.member_id in roster.members:
+                self._expire(member)
         if self._join_due_ns <= now_ns:
             self._join_time_over()
         if self._sync_due_ns <= now_ns:

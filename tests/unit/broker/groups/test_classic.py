@@ -236,6 +236,19 @@ def test_a_new_member_that_waits_is_removed_after_five_minutes():
     assert party.joined["b"].error_code == UNKNOWN
 
 
+def test_a_new_member_stays_that_is_answered_as_its_five_minutes_end():
+    party = Party()
+    ids = party.stable("a", rebalance_timeout_ms=900_000, session_timeout_ms=100_000)
+    b = party.enter("b", rebalance_timeout_ms=900_000)
+    for wait_ms in (99_000, 51_000, 50_000):
+        party.host.advance(wait_ms)
+        assert party.heartbeat(ids["a"]) == REBALANCING
+    party.host.advance(100_000)  # both deadlines; without a, all members have joined
+    answer = party.joined["b"]
+    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 2, b)
+    assert party.sync("b", b, assignments={b: b"all"}) == 0
+
+
 def test_members_that_do_not_sync_are_removed():
     party = Party()
     a, b = party.enter("a"), party.enter("b")
