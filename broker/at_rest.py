@@ -36,6 +36,7 @@ def left_over(
         "fetches watching a partition": sum(len(partition.watchers) for partition in partitions),
         "appends queued": sum(len(partition.queue) for partition in partitions),
         "appends counted as queued": metrics.appends_queued_now,
+        "bytes of prepared batches": services.appends.prepared_bytes,
         "requests waiting for a flush": sum(len(partition.waiters) for partition in partitions),
     }
     if services.has_transactions:

@@ -8,9 +8,10 @@ than `barnabas.flush.stall.ms`. They go on when a flush ends. A queued request k
 the request budget and its place in its connection, which stops its producer. A request that has
 waited for its whole timeout is refused, and its batch is not in the log.
 
-A batch that must be checked or recompressed first (`broker.partitions.preparation`) is queued too.
-The batches behind it wait, so a producer's batches stay in order however long each one takes. While
-a thread reads a batch, its request is not answered: the answer gives the memory to the next frame.
+A batch that must be checked or recompressed first (`broker.partitions.prepared_batches`) is queued,
+too. The batches behind it wait, so a producer's batches stay in order however long each one takes.
+While a thread reads a batch, its request is not answered: the answer gives the memory to the next
+frame.
 
 The first append to a log after the start needs the last batches of the log (`Log.load_end`). If
 these are not in memory, the append waits in the queue until a thread has loaded them.
@@ -23,7 +24,6 @@ topics are not gated, since they trust the page cache by definition.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -31,20 +31,19 @@ from functools import partial
 from broker.error_mapping import BatchRefused
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, QueuedAppend
+from broker.partitions.prepared_batches import PreparedBatches
 from broker.partitions.warm_reads import when_warm
 from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
-from broker.runtime.record_work import RecordWork, WalkAbandoned
+from broker.runtime.record_work import RecordWork
 from protocol.control_records import Marker
-from protocol.record_errors import InvalidRecord, RecordError
+from protocol.record_errors import RecordError
 from storage.errors import AppendTimedOut, StorageError
 from storage.log import Appended
 from storage.log_manager import LogManager
-
-logger = logging.getLogger("barnabas.storage")
 
 # A drain yields to the loop after so many bytes (a MiB is written in half a millisecond). An append
 # counts as at least APPEND_BYTES_MIN, since it costs more than writing its bytes.
@@ -70,7 +69,7 @@ class AppendQueue:
     ) -> None:
         self._logs = logs
         self._commit = commit
-        self._record_work = record_work
+        self._prepared = PreparedBatches(record_work, lambda partition: self._drain((partition,)))
         self._unflushed_bytes_max = unflushed_bytes_max
         self._flush_stall_ns = flush_stall_ms * MS_NS
         self._metrics = metrics
@@ -80,6 +79,11 @@ class AppendQueue:
         self._draining = False
         self._pool = pool
         self._loading: set[Partition] = set()  # their `Log.load_end` is running
+
+    @property
+    def prepared_bytes(self) -> int:
+        """The memory of prepared batches that wait for their turn."""
+        return self._prepared.held_bytes
 
     def has_turn(self, partition: Partition) -> bool:
         """Whether a batch may be appended to `partition` now; if not, it must be queued."""
@@ -143,46 +147,16 @@ class AppendQueue:
         """
         deadline_ns = self._clock.monotonic_ns() + max(timeout_ms, 0) * MS_NS
         queued = QueuedAppend(
-            batch if prepare is None else None,
-            deadline_ns,
-            done,
-            append or partial(self.append, partition),
+            batch, deadline_ns, done, append or partial(self.append, partition), prepare, client
         )
         self._enqueue(partition, queued)
-        if prepare is not None:
-            self._prepare(partition, queued, prepare, client)
+        self._prepared.begin(partition, queued)
 
     def _enqueue(self, partition: Partition, queued: QueuedAppend) -> None:
         partition.queue.append(queued)
         self._queued[partition] = None
         self._metrics.appends_queued += 1
         self._metrics.appends_queued_now += 1
-
-    def _prepare(
-        self,
-        partition: Partition,
-        queued: QueuedAppend,
-        prepare: Callable[[], memoryview],
-        client: object,
-    ) -> None:
-        made: list[memoryview] = []
-
-        def ended(error: BaseException | None) -> None:
-            queued.walk = None
-            if queued.refusal is not None:
-                queued.tell(queued.refusal)
-                return
-            if error is None:
-                queued.batch = made[0]
-            elif isinstance(error, RecordError | WalkAbandoned):
-                queued.failure = error
-            else:
-                logger.error("a batch could not be prepared", exc_info=error)
-                queued.failure = InvalidRecord(f"The batch cannot be prepared: {error!r}")
-            self._drain((partition,))
-
-        work = self._record_work
-        queued.walk = work.submit(Owner.APPEND, client, lambda: made.append(prepare()), ended)
 
     def drain(self) -> None:
         """Let queued appends through as far as the disk has caught up. Called after each flush."""
@@ -216,6 +190,7 @@ class AppendQueue:
                 else:
                     self._queued.pop(partition, None)
                 self._metrics.appends_queued_now -= 1
+                self._prepared.let_go(queued)
                 self._append_now(queued)
         finally:
             self._draining = False
@@ -229,12 +204,12 @@ class AppendQueue:
 
     def _has_next(self, partition: Partition) -> bool:
         queue = partition.queue
-        return (
-            bool(queue)
-            and queue[0].is_ready
-            and not self._must_wait(partition)
-            and (partition.log.is_end_loaded or self._load_end(partition))
-        )
+        if not queue or self._must_wait(partition):
+            return False
+        if not queue[0].is_ready:
+            self._prepared.begin(partition, queue[0])  # again, if it was dropped
+            return False
+        return partition.log.is_end_loaded or self._load_end(partition)
 
     def _load_end(self, partition: Partition) -> bool:
         """Have the log load what its first append needs; return whether it already has."""
@@ -277,6 +252,7 @@ class AppendQueue:
 
     def _refuse(self, queued: QueuedAppend, error: Exception) -> None:
         self._metrics.appends_queued_now -= 1
+        self._prepared.let_go(queued)
         if queued.walk is None or queued.walk.withdraw():
             queued.tell(error)
         else:

@@ -54,16 +54,34 @@ class CommitWaiter(NamedTuple):
 class QueuedAppend:
     """A batch that waits for its turn, and the callback for its outcome."""
 
-    __slots__ = ("append", "batch", "deadline_ns", "done", "failure", "refusal", "walk")
+    __slots__ = (
+        "append",
+        "batch",
+        "client",
+        "deadline_ns",
+        "done",
+        "failure",
+        "prepare",
+        "prepared_bytes",
+        "refusal",
+        "sent",
+        "walk",
+    )
 
     def __init__(
         self,
-        batch: memoryview | None,
+        sent: memoryview,
         deadline_ns: int,
         done: Callable[[AppendOutcome], None],
         append: Callable[[memoryview, int], Appended],
+        prepare: Callable[[], memoryview] | None = None,
+        client: object = None,
     ) -> None:
-        self.batch = batch  # None while a thread prepares it
+        self.sent = sent
+        self.prepare = prepare  # makes the batch to append from the one that was sent
+        self.client = client
+        self.batch = sent if prepare is None else None  # None until it is prepared
+        self.prepared_bytes = 0  # of the batch, if it is not the one that was sent
         self.deadline_ns = deadline_ns
         self.done = done
         self.append = append  # called with the batch and the time in ms, at its turn

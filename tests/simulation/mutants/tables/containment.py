@@ -90,10 +90,12 @@ MUTANTS = (
                 else:
                     self._queued.pop(partition, None)
                 self._metrics.appends_queued_now -= 1
+                self._prepared.let_go(queued)
                 self._append_now(queued)
 """,
                 """\
                 self._metrics.appends_queued_now -= 1
+                self._prepared.let_go(queued)
                 self._append_now(queued)
                 if partition.queue:
                     to_look_at[partition] = None
