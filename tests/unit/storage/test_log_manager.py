@@ -214,7 +214,8 @@ def test_a_directory_that_somebody_removed_is_reported(house):
     house.log("new")
     (report,) = house.manager.reports
     (line,) = report.lines()
-    assert line.startswith(f"{house.path()} is missing, but the checkpoint has its recovery point 3")
+    missing = f"{house.path()} is missing, but the checkpoint has its recovery point 3"
+    assert line.startswith(missing)
     append(house.log("later"), 3)  # recorded since: nothing is missed
     house.stop()
     house.open()
