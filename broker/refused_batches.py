@@ -7,11 +7,16 @@ NoKeyCompactedTopicRecords).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
+from broker.runtime.steps import Steps, finished
 from broker.runtime.traffic import Traffic
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -20,6 +25,9 @@ from protocol.messages.produce import (
 from protocol.record_errors import CorruptBatch, RecordBatchTooLarge, RecordsWithoutKey
 from protocol.record_walks import Mistimed
 from storage.errors import BatchTooLarge, InvalidTimestamp
+
+REFUSED_PER_STEP: Final = 200
+REFUSED_BYTES: Final = 100  # of one in an answer, about
 
 
 def count_refused(
@@ -58,23 +66,35 @@ def say_mistimed(
     answer.error_message = f"{error}; {found.total} records of the batch are out of these bounds"
 
 
+def refused_each(
+    partitions: Sequence[PartitionProduceData], code: ErrorCode
+) -> list[PartitionProduceResponse]:
+    """Return answers with `code`."""
+    return [
+        PartitionProduceResponse(
+            index=data.index, error_code=code, base_offset=-1, error_message=code.message
+        )
+        for data in partitions
+    ]
+
+
+def refusing(body: ProduceRequest, code: ErrorCode) -> Steps:
+    """Make an answer with `code` for each partition, in steps."""
+    response = ProduceResponse()
+    for topic in body.topic_data:
+        answered = TopicProduceResponse(
+            name=topic.name, topic_id=topic.topic_id, partition_responses=[]
+        )
+        response.responses.append(answered)
+        yield 0
+        for start in range(0, len(topic.partition_data), REFUSED_PER_STEP):
+            some = topic.partition_data[start : start + REFUSED_PER_STEP]
+            answered.partition_responses += refused_each(some, code)
+            yield REFUSED_BYTES * len(some)
+    return response
+
+
 def refuse_all(body: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     """Return an answer with `code` for each partition."""
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(
-                        index=data.index,
-                        error_code=code,
-                        base_offset=-1,
-                        error_message=code.message,
-                    )
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in body.topic_data
-        ]
-    )
+    response: ProduceResponse = finished(refusing(body, code))
+    return response

@@ -22,6 +22,7 @@ from broker.partitions.purgatory import Purgatory
 from broker.quotas.recorded_quotas import RecordedQuotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import MS_NS, Clock
+from broker.runtime.lines import Lines
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
 from broker.security.users.users import Users
@@ -75,6 +76,7 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
+    large_produces: Lines = field(default_factory=Lines, init=False)  # by connection
     sasl: SaslListeners | None = field(default=None, init=False)  # None: no listener has SASL
     authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
     acls: Acls | None = field(default=None, init=False)  # with an authorizer

@@ -12,6 +12,8 @@ Behaviour
   REQUEST_TIMED_OUT; the records may still become durable after that.
 - A duplicate is answered like its original, and with acks=-1 when the original is durable.
 - `min.insync.replicas` has no effect with one replica.
+- A request for very many partitions, or of very many bytes, is appended piece by piece: the loop
+  turns in between, and the connection's next requests wait (broker/large_produces.py).
 - Records for internal topics are INVALID_TOPIC_EXCEPTION, unless Kafka's admin client sends them.
 - A transactional batch is appended if its transaction admits it, in the same turn of the loop
   (broker/transactions). From version 12 the request adds its partitions to the transaction; if the
@@ -27,32 +29,29 @@ compacted topic, or have a timestamp out of bounds; the message has the total (K
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from broker.error_mapping import BatchRefused, error_code_of
-from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
-from broker.partitions.partition import AppendOutcome, Partition
-from broker.partitions.preparation import (
-    AS_PRODUCED,
-    COMPACT,
-    INLINE_BYTES_MAX,
-    is_quick,
-    preparation,
+from broker.error_mapping import BatchRefused
+from broker.large_produces import (
+    LARGE,
+    PARTITION_BYTES_MIN,
+    Piece,
+    append_in_turn,
+    in_steps,
+    is_large,
 )
-from broker.refused_batches import count_refused, refuse_all, say_mistimed
+from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError
+from broker.partitions.preparation import AS_PRODUCED, COMPACT, preparation
+from broker.produce_progress import ACKS_ALL, ProduceProgress
+from broker.refused_batches import refuse_all, refusing
 from broker.rights.standing import Standing, standing_of
-from broker.runtime.clock import let_others_run
-from broker.runtime.owners import Owner
-from broker.runtime.record_work import WalkAbandoned
+from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
+from broker.runtime.steps import Steps
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.produce import (
-    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -60,189 +59,28 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from protocol.record_errors import CorruptBatch, RecordError, RecordsWithoutKey
-from protocol.record_walks import Mistimed, mistimed
-from storage.errors import InvalidTimestamp, StorageError
-from storage.log import Appended
+from protocol.record_errors import CorruptBatch, RecordError
+from storage.errors import StorageError
 
-if TYPE_CHECKING:
-    from broker.transactions.batch_admission import BatchAdmission
+Answer = ProduceResponse | Pending | Steps | None
 
-logger = logging.getLogger("barnabas.requests")
-
-ACKS_ALL = -1
 ACKS_VALID = (ACKS_ALL, 0, 1)
 TOPIC_ID_VERSION = 13
-ADMIN_CLIENT_ID = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
-OPENED_BYTES_MAX = 4 * 1024 * 1024  # of records, decompressed, to name the refused ones
-RECORD_ERRORS_VERSION = 8
 ADDS_PARTITIONS_VERSION = 12
-
-
-class _Progress:
-    """One request in progress: its answer, and how many of its partitions still wait."""
-
-    __slots__ = (
-        "acks",
-        "admission",
-        "client_id",
-        "connection",
-        "failures",
-        "inline_bytes_left",
-        "names_records",
-        "outstanding",
-        "pending",
-        "request",
-        "response",
-        "services",
-        "standing",
-        "timeout_ms",
-    )
-
-    def __init__(self, request: Request, services: Services, standing: Standing | None) -> None:
-        body: ProduceRequest = request.body
-        header = request.header
-        self.acks = body.acks
-        self.admission: BatchAdmission | None = None
-        if body.transactional_id is not None:
-            self.admission = services.transactions.batches(
-                body.transactional_id, header.api_version, services.appends
-            )
-        self.client_id = header.client_id
-        self.connection = request.connection
-        self.names_records = header.api_version >= RECORD_ERRORS_VERSION and body.acks != 0
-        self.inline_bytes_left = INLINE_BYTES_MAX
-        self.timeout_ms = body.timeout_ms
-        self.request = request
-        self.services = services
-        self.standing = standing  # of a request that has waited, or whose batches wait
-        self.response = ProduceResponse()
-        self.outstanding = 0
-        self.failures: set[ErrorCode] = set()
-        self.pending: Pending | None = None
-
-    def check_internal(self, name: str) -> None:
-        """Refuse records for a topic that belongs to a coordinator, as in Kafka."""
-        if self.client_id != ADMIN_CLIENT_ID:
-            raise TopicError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}"
-            )
-
-    def count(self, code: ErrorCode, *why: object) -> None:
-        """Note that a partition of the request failed; `why` is for `count_refused`."""
-        self.failures.add(code)
-        count_refused(self.services.metrics.traffic, code, *why)  # type: ignore[arg-type]
-
-    def appended(
-        self, partition: Partition, answer: PartitionProduceResponse, appended: Appended
-    ) -> None:
-        """Fill in the answer; with acks=-1, wait until the batch is durable."""
-        answer.base_offset = appended.base_offset
-        answer.log_append_time_ms = appended.append_time_ms
-        answer.log_start_offset = appended.start_offset
-        if self.acks == ACKS_ALL and partition.log.high_watermark <= appended.last_offset:
-            self.outstanding += 1
-            self.services.commit.wait(
-                partition,
-                appended.last_offset + 1,
-                self.timeout_ms,
-                partial(self.committed, answer),
-            )
-
-    def refused(
-        self, answer: PartitionProduceResponse, error: Exception, records: object, topic: str
-    ) -> None:
-        """Fill in the answer with the reason why the batch, `records`, was not appended."""
-        code = error_code_of(error)
-        answer.error_code = code
-        answer.error_message = str(error)
-        self.count(code, topic, error, records)
-        if not self.names_records:
-            return
-        if isinstance(error, RecordsWithoutKey):
-            answer.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.each)
-                for index in error.indexes
-            ]
-        elif isinstance(error, InvalidTimestamp) and isinstance(records, memoryview):
-            self.name_mistimed(answer, error, records)
-
-    def may_open_here(self, batch: memoryview) -> bool:
-        """Whether the loop may walk over these records; counts them against the request's limit."""
-        if not is_quick(batch, self.inline_bytes_left):
-            return False
-        self.inline_bytes_left -= len(batch)
-        return True
-
-    def name_mistimed(
-        self, answer: PartitionProduceResponse, error: InvalidTimestamp, records: memoryview
-    ) -> None:
-        """Open the batch, and name the records whose timestamps are out of bounds, as in Kafka."""
-        named: list[Mistimed] = []
-
-        def name() -> None:
-            named.append(
-                mistimed(
-                    records,
-                    error.earliest,
-                    error.latest,
-                    size_max=OPENED_BYTES_MAX,
-                    rest=let_others_run,
-                )
-            )
-
-        def ended(failure: BaseException | None) -> None:
-            if failure is None:
-                say_mistimed(answer, error, named[0])
-            elif not isinstance(failure, RecordError | WalkAbandoned):  # those name none
-                logger.error("mistimed records could not be named", exc_info=failure)
-            self.finish_one()
-
-        if self.may_open_here(records):
-            with contextlib.suppress(RecordError):
-                name()
-                say_mistimed(answer, error, named[0])
-        else:
-            self.outstanding += 1
-            self.services.record_work.submit(Owner.REQUEST, self.connection, name, ended)
-
-    def committed(self, answer: PartitionProduceResponse, code: ErrorCode) -> None:
-        """Finish one partition, which is durable or, with a `code`, will not be."""
-        if code:
-            answer.error_code = code
-            answer.error_message = code.message
-            answer.base_offset = answer.log_start_offset = -1
-            self.count(code)
-        self.finish_one()
-
-    def left_queue(
-        self,
-        partition: Partition,
-        answer: PartitionProduceResponse,
-        records: object,
-        outcome: AppendOutcome,
-    ) -> None:
-        """Continue with the outcome of a queued append."""
-        if isinstance(outcome, Appended):
-            self.appended(partition, answer, outcome)
-        else:
-            self.refused(answer, outcome, records, partition.log.topic)
-        self.finish_one()
-
-    def finish_one(self) -> None:
-        """Count one outstanding partition as done; the last one sends the answer."""
-        self.outstanding -= 1
-        if self.outstanding == 0 and self.pending is not None:
-            self.pending.complete(self.response)
 
 
 def handle(
     request: Request, services: Services
-) -> ProduceResponse | Pending | Coroutine[None, None, ProduceResponse | Pending | None] | None:
+) -> ProduceResponse | Pending | Steps | Coroutine[None, None, Answer] | None:
     """Append every batch, then answer as `acks` asks."""
     body: ProduceRequest = request.body
     if body.acks not in ACKS_VALID:
-        return refuse_all(body, ErrorCode.INVALID_REQUIRED_ACKS)
+        return refusing(body, ErrorCode.INVALID_REQUIRED_ACKS)
+    large = services.large_produces
+    is_long = request.frame_bytes > LARGE * PARTITION_BYTES_MIN and is_large(request)
+    if body.transactional_id != "" and (is_long or request.connection in large.waiting):
+        progress = ProduceProgress(request, services, standing_of(request, services))
+        return _append_in_turn(large.turn(request.connection), progress, services)
     if body.transactional_id is not None:
         if not body.transactional_id:
             return error_response(request, ErrorCode.INVALID_REQUEST)
@@ -267,11 +105,55 @@ async def _append_after(
     return _append_all(request, services, standing)
 
 
+async def _append_in_turn(turn: Turn, progress: ProduceProgress, services: Services) -> Answer:
+    """Append piece by piece, behind the large requests of the same connection."""
+    request, standing = progress.request, progress.standing
+    body: ProduceRequest = request.body
+    by_id = request.header.api_version >= TOPIC_ID_VERSION
+    responses = progress.response.responses
+    progress.is_large = True
+    begun: TopicProduceData | None = None
+
+    def line_up() -> Coroutine[None, None, None] | None:
+        if body.transactional_id is None or request.header.api_version < ADDS_PARTITIONS_VERSION:
+            return None
+        return services.transactions.line_up(body.transactional_id)
+
+    def append(pieces: Sequence[Piece]) -> None:
+        nonlocal begun
+        now_ms = services.clock.now_ms()
+        named = [piece.topic_data() for piece in pieces]
+        code = ErrorCode.NONE if standing is None else standing.refusal(named, services.topics)
+        if (admission := progress.admission) is not None and not code:
+            admission.add_together(named, services.topics, services.partitions)
+        try:
+            for topic, some in pieces:
+                if topic is not begun:
+                    responses.append(_answer_of(topic, []))
+                    begun = topic
+                responses[-1].partition_responses += (
+                    [_append(progress, services, topic, one, now_ms, by_id=by_id) for one in some]
+                    if not code
+                    else progress.refused_each(some, code)
+                )
+        finally:
+            if admission is not None:
+                admission.end_turn()
+
+    await append_in_turn(turn, body.topic_data, line_up, append)
+    if progress.acks == 0:
+        return _without_answer(request, progress)
+    if progress.outstanding == 0:
+        return in_steps(progress.response)
+    progress.pending = Pending()
+    return progress.pending
+
+
 def _append_all(
     request: Request, services: Services, standing: Standing | None
 ) -> ProduceResponse | Pending | None:
     body: ProduceRequest = request.body
-    progress = _Progress(request, services, standing)
+    progress = ProduceProgress(request, services, standing)
     now_ms = services.clock.now_ms()
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     if (admission := progress.admission) is not None:
@@ -282,15 +164,11 @@ def _append_all(
                 _append(progress, services, topic, data, now_ms, by_id=by_id)
                 for data in topic.partition_data
             ]
-            progress.response.responses.append(
-                TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-                )
-            )
+            progress.response.responses.append(_answer_of(topic, answers))
     finally:
         if admission is not None:
             admission.end_turn()
-    if body.acks == 0:
+    if progress.acks == 0:
         return _without_answer(request, progress)
     if progress.outstanding == 0:
         return progress.response
@@ -298,8 +176,16 @@ def _append_all(
     return progress.pending
 
 
+def _answer_of(
+    topic: TopicProduceData, answers: list[PartitionProduceResponse]
+) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+    )
+
+
 def _append(
-    progress: _Progress,
+    progress: ProduceProgress,
     services: Services,
     topic: TopicProduceData,
     data: PartitionProduceData,
@@ -358,7 +244,7 @@ def _append(
     return answer
 
 
-def _without_answer(request: Request, progress: _Progress) -> Pending | None:
+def _without_answer(request: Request, progress: ProduceProgress) -> Pending | None:
     """Finish a request with acks=0: send nothing, but close the connection after an error."""
     if progress.outstanding:
         # Its place in the order is released when the queued appends are done, so that a producer
@@ -376,7 +262,7 @@ def _without_answer(request: Request, progress: _Progress) -> Pending | None:
     return None
 
 
-def _close_on_error(request: Request, progress: _Progress) -> None:
+def _close_on_error(request: Request, progress: ProduceProgress) -> None:
     if progress.failures:
         request.connection.abort(
             "Closing connection due to error during produce request with acks=0: "

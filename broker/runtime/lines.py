@@ -13,16 +13,18 @@ request may have been handled.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from types import TracebackType
 
 
 class Lines:
     """The lines of one kind of request, by key."""
 
-    __slots__ = ("_lines", "is_any")
+    __slots__ = ("_lines", "is_any", "waiting")
 
     def __init__(self) -> None:
         self._lines: dict[object, _Waiting] = {}  # bounded by the requests in flight
+        self.waiting: Container[object] = self._lines  # the keys that have a line
         # Whether a request for a key waits, so that another one must not overtake it. Each request
         # asks, so it is the dictionary's own method.
         self.is_any = self._lines.__contains__

@@ -33,6 +33,8 @@ Steps = Generator[int, None, Any]
 
 # How long requests in progress keep the loop from its sockets, per turn.
 SLICE_NS: Final = 2 * MS_NS
+# Of an answer that was made in no time, and is encoded at once.
+QUICK_ANSWER_BYTES: Final = 64 * 1024
 # librdkafka's default limit (receive.message.max.bytes); it closes the connection above it.
 ANSWER_BYTES_MAX: Final = 100_000_000
 
@@ -206,7 +208,8 @@ class _Job:
         except StopIteration as end:
             self.result = end.value
             is_message = self.result is not None and type(self.result) is not Pending
-            if self.is_encoded or not self.is_long or not is_message:
+            is_quick = not self.is_long and self.size <= QUICK_ANSWER_BYTES
+            if self.is_encoded or is_quick or not is_message:
                 return True
             request = self.request
             header = request.header

@@ -23,6 +23,7 @@ from protocol.errors import DecodeError, TakesLong, UnknownApiKey, UnsupportedVe
 from protocol.java_text import JAVA
 from protocol.kafka.codec import Decoder, Encoder, decoder, encoder, step_encoder
 from protocol.kafka.primitives import read_uvarint, skip_tags
+from protocol.kafka.produce_scan import names_many
 from protocol.likely_mistakes import of_kafka_frame
 from protocol.wire import Buffer, message_spec
 
@@ -32,7 +33,7 @@ _RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
 _RESPONSE_HEADER_V1 = struct.Struct(">iix")  # ... and no tagged fields after it
 _SIZE = struct.Struct(">i")
 # Of a frame that is decoded on the loop. Names and small structs take up to 0.3 us a byte. A large
-# Produce has large records, which stay as they are.
+# Produce usually has large records, which stay as they are (`protocol.kafka.produce_scan`).
 QUICK_BYTES_MAX = 32 * 1024
 
 
@@ -77,7 +78,8 @@ class KafkaDialect:
             if api_key not in self._served:
                 raise UnknownApiKey(api_key, of_kafka_frame(frame))
             found = self._make_decoder(api_key, version)
-        if len(frame) > QUICK_BYTES_MAX and not in_thread and api_key != ApiKey.PRODUCE:
+        is_long = len(frame) > QUICK_BYTES_MAX and not in_thread
+        if is_long and api_key != ApiKey.PRODUCE:
             raise TakesLong(f"{len(frame)} bytes of a request")
         decode, is_flexible = found
         position = _REQUEST_HEADER.size
@@ -94,6 +96,8 @@ class KafkaDialect:
             raise DecodeError(f"client id had invalid length {size}")
         if is_flexible:
             position = _skip_header_tags(frame, position)
+        if is_long and names_many(frame, position, version):
+            raise TakesLong(f"{len(frame)} bytes of a request that names many partitions")
         body, position = decode(frame, position)
         if position != len(frame):
             self.trailing_bytes_ignored += len(frame) - position

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from broker.groups.group_log import GroupLog
-from broker.handlers.produce import _Progress
 from broker.metadata import controller
 from broker.metadata_changes import MetadataChanges
 from broker.partitions.group_commit import GroupCommit
+from broker.produce_progress import ProduceProgress
 from protocol.errors import ErrorCode
 from protocol.record_batch import read_header
 from storage import offset_checkpoints
@@ -140,13 +140,13 @@ def _believe_every_crc() -> None:
 
 
 def _answer_the_next_offset() -> None:
-    appended = _Progress.appended
+    appended = ProduceProgress.appended
 
-    def off_by_one(self: _Progress, partition: Any, answer: Any, result: Any) -> None:
+    def off_by_one(self: ProduceProgress, partition: Any, answer: Any, result: Any) -> None:
         appended(self, partition, answer, result)
         answer.base_offset += 1
 
-    _Progress.appended = off_by_one  # type: ignore[method-assign]
+    ProduceProgress.appended = off_by_one  # type: ignore[method-assign]
 
 
 def _do_not_wait_for_metadata() -> None:

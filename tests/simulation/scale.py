@@ -80,8 +80,10 @@ SCALES: Final[dict[str, Scale]] = dict(
             "broker.partitions.preparation",
             "INLINE_BYTES_MAX",
             150,
-            also="broker.handlers.produce",
+            also="broker.produce_progress",
         ),
+        _of("broker.large_produces", "LARGE", 0, 1, also="broker.handlers.produce"),
+        _of("broker.large_produces", "PIECE_COUNT", 1),
         _of("broker.partitions.append_queue", "STEP_BYTES_MAX", 20_000),
         _of("broker.partitions.group_commit", "FLUSHES_PER_ROUND_MAX", 1),
         # Groups and metadata.

@@ -191,7 +191,7 @@ MUTANTS = (
     Mutant(
         "answer-the-next-offset",
         "a producer is told the offset after its batch's",
-        "broker/handlers/produce.py",
+        "broker/produce_progress.py",
         """\
         answer.base_offset = appended.base_offset
 """,

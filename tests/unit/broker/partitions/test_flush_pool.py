@@ -86,7 +86,7 @@ async def test_a_failing_callback_does_not_reach_the_others(pool: FlushPool, fil
 
     assert pool.begin_syncs([(file, fail)])
     assert pool.begin_syncs([(file, told.append)])
-    await until(lambda: bool(told))
+    await until(lambda: bool(told and failures))
     assert told == [None]
     assert len(failures) == 1
 

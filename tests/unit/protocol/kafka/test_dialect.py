@@ -20,6 +20,7 @@ from protocol.errors import (
 )
 from protocol.kafka.codec import encode_message
 from protocol.kafka.dialect import QUICK_BYTES_MAX, KafkaDialect
+from protocol.kafka.produce_scan import QUICK_COUNT_MAX
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -112,6 +113,13 @@ def test_a_large_request_is_for_a_thread_unless_it_has_records(dialect: KafkaDia
     large = produce(9)
     large.topic_data[0].partition_data[0].records = bytes(2 * QUICK_BYTES_MAX)
     assert dialect.decode_request(frame(0, 9, encode_message(large, 9), tags=b"\0")).body == large
+    large.topic_data[0].partition_data *= 2 * QUICK_COUNT_MAX
+    for part in large.topic_data[0].partition_data:
+        part.records = bytes(50)
+    many = frame(0, 9, encode_message(large, 9), tags=b"\0")
+    with pytest.raises(TakesLong):
+        dialect.decode_request(many)
+    assert dialect.decode_request(many, in_thread=True).body == large
 
 
 @pytest.mark.parametrize("version", [3, 9])
