@@ -1,6 +1,6 @@
 """The console's page over much: 5,000 partitions, 1,000 groups, records of 10 MiB.
 
-    BARNABAS_PLAYWRIGHT=DIR BARNABAS_AXE=FILE python -m benchmarks.large_page
+    BARNABAS_PLAYWRIGHT=DIR BARNABAS_AXE=FILE python -m benchmarks.large_page [SCREENSHOTS]
 
 Each view is opened anew in a headless Chromium. The time is from the request to its first content:
 a row, a chart, or the words that there is nothing. It wants what tests/interop/test_page.py wants.
@@ -9,6 +9,7 @@ a row, a chart, or the words that there is nothing. It wants what tests/interop/
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ VIEWS = (
     ("overview", ".chart canvas"), ("topics", "tbody tr"),
     ("topics/topic-7", ".messages .row, .empty"),
     ("topics/large", ".messages .row"), ("groups", "tbody tr"), ("groups/group-7", "tbody tr"),
-    ("configs", "tbody tr"), ("disk", "tbody tr"), ("clients", "main h2, .empty"),
+    ("configs", ".configs dt, .empty"), ("disk", "tbody tr"), ("clients", "main h2, .empty"),
 )  # fmt: skip
 
 
@@ -42,11 +43,15 @@ def main() -> None:
                     executable_path=chromium, args=["--no-sandbox"]
                 )
                 for view, content in VIEWS:
-                    page = browser.new_page()
+                    page = browser.new_page(viewport={"width": 1280, "height": 900})
                     begun = time.perf_counter()
                     page.goto(f"http://127.0.0.1:{served.http}/#/{view}")
                     page.wait_for_selector(content)
                     print(f"{view:20} {1e3 * (time.perf_counter() - begun):6.0f} ms")
+                    if len(sys.argv) > 1:
+                        page.wait_for_timeout(1_000)
+                        name = view.replace("/", "-")
+                        page.screenshot(path=f"{sys.argv[1]}/{name}.png", full_page=True)
                     page.close()
                 browser.close()
         finally:

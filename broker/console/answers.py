@@ -34,8 +34,12 @@ def data(found: Any, *headers: tuple[str, str], status: int = 200) -> HttpAnswer
 
 def data_of_parts(name: str, parts: list[bytes], others: dict[str, Any]) -> HttpAnswer:
     """Return an answer with a list that was packed part by part, in several turns of the loop."""
-    return HttpAnswer(200, packed(others)[:-1] + b',"' + name.encode() + b'":['
-                      + b",".join(parts) + b"]}", JSON)  # fmt: skip
+    return HttpAnswer(200, listed(name, parts, others), JSON)
+
+
+def listed(name: str, parts: list[bytes], others: dict[str, Any]) -> bytes:
+    """Return an object in JSON with a list whose entries are JSON already."""
+    return packed(others)[:-1] + b',"' + name.encode() + b'":[' + b",".join(parts) + b"]}"
 
 
 def refused(

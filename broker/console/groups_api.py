@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.console.answers import ConsoleError, data
+from broker.console.answers import ConsoleError, data, data_of_parts, packed
 from broker.console.group_lag import described, lag_of
 from broker.console.inquiry import check
 from broker.console.message_choice import offsets_at
@@ -93,7 +93,11 @@ async def group(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
         "lags": lags.of(found["group_id"]) if sees_all else [],
     }
     found["offsets"] = found["offsets"][offset : offset + limit]
-    return data(found)
+    turns, members = Turns(console.services.clock), []
+    for member in found.pop("members"):
+        members.append(packed(member))
+        await turns.look()
+    return data_of_parts("members", members, found)
 
 
 async def reset(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
@@ -126,10 +130,10 @@ def _numbers(console: Console, body: Any, topic: str) -> list[int]:
     if info is None:
         raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", "There is no such topic")
     given = field(body, "partitions", list, [])
-    known = [one.partition for one in info.partitions]
-    if not all(type(one) is int and one in set(known) for one in given):
+    known = {one.partition for one in info.partitions}
+    if not all(type(one) is int and one in known for one in given):
         raise bad(f"partitions are numbers from 0 to {len(known) - 1}")
-    return given or known
+    return sorted(set(given) or known)
 
 
 async def _targets(

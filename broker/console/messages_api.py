@@ -260,7 +260,10 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
                 at[number] = log.high_watermark
             async with console.readers:
                 await page.read()
-            found = [view(topic, one.partition, one.header, one.record) for one in page.records]
+            found = []
+            for one in page.records:
+                found.append(view(topic, one.partition, one.header, one.record))
+                await source.budget.turn()
             yield event("messages", {"messages": found, "skipped": skipped})
 
     return console.stream(request, visitor, arrivals, lambda: visitor.may(READS, topic))

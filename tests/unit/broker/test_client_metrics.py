@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.console.walks import EACH, Turns
 from broker.exposition.client_walk import metric_name
 from broker.telemetry.otlp import Point
 from tests.support.console_client import ConsoleBroker
@@ -103,6 +104,23 @@ async def test_what_a_client_says_of_itself_is_cut(running: ConsoleBroker) -> No
     found = await scraped(running)
     assert found["kafka_client_info"][0][0]["client_id"] == "x" * 200 + "…"
     assert len((await running.ask("/metrics?name[]=kafka_client_g")).body) < 300 * 400
+
+
+async def test_the_json_api_takes_turns(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A figure may have some 6 KB of labels: thousands in one step would hold the loop."""
+    looks = 0
+
+    async def look(_: Turns) -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(Turns, "look", look)
+    take(running, 1, *(gauge(f"g{n}", 1) for n in range(320)))
+    (client,) = (await running.get("client-metrics"))["clients"]
+    assert len(client["metrics"]) == 320
+    assert looks == 320 // EACH
 
 
 async def test_the_json_api_lists_clients_and_figures(running: ConsoleBroker) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.console.group_lag import _assigned
 from broker.console.sessions import IDLE_MS, LONGEST_MS, SESSIONS_MAX, Sessions, token_of
 from broker.lifecycle.shutdown import EXIT_CLEAN
 from broker.security.acl.acl_codes import (
@@ -16,6 +17,11 @@ from broker.security.acl.acl_codes import (
     ResourceType,
 )
 from broker.security.acl.acl_entry import AclEntry
+from protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+    encode_assignment,
+)
 from tests.support.console_client import ConsoleBroker, EventReader
 from tests.support.console_groups import commit
 
@@ -67,6 +73,7 @@ async def test_offsets_are_reset_after_a_dry_run(running: ConsoleBroker) -> None
         ({"to": "earliest"}, {0: 0, 1: 0}),
         ({"to": "latest"}, {0: 10, 1: 0}),
         ({"to": "offset", "value": 4, "partitions": [0]}, {0: 4}),
+        ({"to": "offset", "value": 4, "partitions": [0] * 9_000}, {0: 4}),
         ({"to": "offset", "value": 400}, {0: 10, 1: 0}),
         ({"to": "shift", "value": -2}, {0: 1, 1: 0}),
         ({"to": "timestamp", "value": 5_000}, {0: 5, 1: 0}),
@@ -84,6 +91,16 @@ async def test_offsets_are_reset_after_a_dry_run(running: ConsoleBroker) -> None
     await running.post("groups/delete", {"group": "g<1>", "confirm": ""}, 400)
     await running.post("groups/delete", {"group": "g<1>", "confirm": "g<1>"})
     assert (await running.get("groups"))["total"] == 0
+
+
+def test_a_huge_assignment_is_not_decoded() -> None:
+    """The leader of a group writes the assignments: a list of partitions may take long."""
+    for count, shown in ((1_000, True), (100_000, False)):
+        topic = TopicPartition(topic="t", partitions=list(range(count)))
+        found = _assigned(
+            encode_assignment(ConsumerProtocolAssignment(assigned_partitions=[topic]))
+        )
+        assert (found == {"t": list(range(count))}) == shown
 
 
 async def test_configs_are_shown_and_changed(running: ConsoleBroker) -> None:
