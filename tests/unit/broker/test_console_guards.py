@@ -132,17 +132,6 @@ async def test_a_batch_without_what_is_looked_for_is_not_opened(
     assert json.loads(line)["offset"] == 77
 
 
-async def test_what_is_looked_for_may_cross_the_pieces_in_which_it_is_sought(
-    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(record_pages, "SOUGHT_BYTES", 7)
-    append(running, "one", build(records(50)))
-    for number in range(50):
-        page = await running.get(f"messages?topic=one&text=v{number}%20")
-        assert [one["offset"] for one in page["messages"]] == [number]
-    assert (await running.get("messages?topic=one&text=v50%20"))["messages"] == []
-
-
 async def test_a_search_rests_while_clients_ask(running: ConsoleBroker) -> None:
     await running.get("overview")
     console = console_of(running)
