@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.console.answers import data
+from broker.console.answers import data, data_of_parts, packed
 from broker.console.inquiry import check
 from broker.console.parameters import page_of
 from broker.console.visitor import Visitor
+from broker.console.walks import Turns, page_of_rows
 from broker.http.http_messages import HttpAnswer, HttpRequest
 from protocol.api_keys import ApiKey
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -27,12 +28,11 @@ async def transactions(request: HttpRequest, visitor: Visitor, console: Console)
     asked = ListTransactionsRequest()
     answer = await console.inquiry.ask(visitor, ApiKey.LIST_TRANSACTIONS, LIST_VERSION, asked)
     check(answer.error_code)
-    listed = sorted(
-        answer.transaction_states,
-        key=lambda one: (one.transaction_state != "Ongoing", one.transactional_id),
-    )
+    listed = answer.transaction_states
     offset, limit = page_of(request, 100, PAGE_MAX)
-    ids = [one.transactional_id for one in listed[offset : offset + limit]]
+    turns = Turns(console.services.clock)
+    shown = await page_of_rows(listed, _open_first, offset, limit, turns)
+    ids = [one.transactional_id for one in shown]
     found: list[dict[str, Any]] = []
     if ids:
         wanted = DescribeTransactionsRequest(transactional_ids=ids)
@@ -40,6 +40,10 @@ async def transactions(request: HttpRequest, visitor: Visitor, console: Console)
         described = await console.inquiry.ask(visitor, key, 0, wanted)
         found = [_described(one) for one in described.transaction_states if not one.error_code]
     return data({"total": len(listed), "offset": offset, "transactions": found})
+
+
+def _open_first(one: Any) -> tuple[bool, str]:
+    return one.transaction_state != "Ongoing", one.transactional_id
 
 
 def _described(one: Any) -> dict[str, Any]:
@@ -64,18 +68,22 @@ async def users(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     answer = await console.inquiry.ask(visitor, key, 0, asked)
     check(answer.error_code, answer.error_message)
-    found = [
-        {
-            "name": one.user,
-            "credentials": [
-                {
-                    "mechanism": MECHANISMS.get(each.mechanism, str(each.mechanism)),
-                    "iterations": each.iterations,
-                }
-                for each in one.credential_infos
-            ],
-        }
-        for one in answer.results
-        if not one.error_code
-    ]
-    return data({"users": found})
+    turns, found = Turns(console.services.clock), []
+    for one in answer.results:
+        if not one.error_code:
+            found.append(packed(_user(one)))
+        await turns.turn()
+    return data_of_parts("users", found, {"total": len(found)})
+
+
+def _user(one: Any) -> dict[str, Any]:
+    return {
+        "name": one.user,
+        "credentials": [
+            {
+                "mechanism": MECHANISMS.get(each.mechanism, str(each.mechanism)),
+                "iterations": each.iterations,
+            }
+            for each in one.credential_infos
+        ],
+    }

@@ -25,6 +25,7 @@ FIELDS_A_STEP: Final = 500
 POINTS_A_STEP: Final = 50
 POINTS_MAX: Final = 2_000  # of one push, four times what a client may have
 LEAF_FIELDS_MAX: Final = 64  # of a metric, a point, an attribute
+TREE_FIELDS_MAX: Final = 400  # of a point or a resource with all that is in it
 NAME_MAX: Final = 200  # characters of a metric's name, an attribute's name and its value
 ATTRIBUTES_MAX: Final = 16  # of a point, and of a resource
 
@@ -57,12 +58,15 @@ class Point:
 class OtlpReader:
     """Reads one push; its results are complete at the end of `read`."""
 
-    __slots__ = ("_data", "_fields_read", "_step_ends", "is_cut", "points", "resource")
+    __slots__ = (
+        "_data", "_fields_read", "_step_ends", "_tree_ends", "is_cut", "points", "resource",
+    )  # fmt: skip
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._fields_read = 0
         self._step_ends = FIELDS_A_STEP
+        self._tree_ends = 0
         self.points: list[Point] = []
         self.resource: dict[str, str] = {}
         self.is_cut = False  # there was more than is read
@@ -84,6 +88,7 @@ class OtlpReader:
             if self._is_step():
                 yield 0
             if wire == LENGTH and number == 1:
+                self._begin_tree()
                 for field, kind, at, until in self._leaf(begin, stop):
                     if field == 1 and kind == LENGTH:
                         self._attribute(at, until, self.resource)
@@ -102,6 +107,7 @@ class OtlpReader:
     def _metric(self, start: int, end: int) -> Steps:
         name = ""
         data: tuple[int, int, int] | None = None
+        self._begin_tree()
         for number, wire, begin, stop in self._leaf(start, end):
             if wire != LENGTH:
                 continue
@@ -130,7 +136,7 @@ class OtlpReader:
         for count, (begin, stop) in enumerate(places):
             if self._is_enough():
                 return
-            if count % POINTS_A_STEP == POINTS_A_STEP - 1:
+            if self._is_step() or count % POINTS_A_STEP == POINTS_A_STEP - 1:
                 yield 0
             value, labels = self._point(begin, stop)
             if value is not None:
@@ -140,6 +146,7 @@ class OtlpReader:
     def _point(self, start: int, end: int) -> tuple[float | None, Labels]:
         value: float | None = None
         labels: dict[str, str] = {}
+        self._begin_tree()
         for number, wire, begin, stop in self._leaf(start, end):
             if wire == FIXED64 and number == 4:
                 value = _double.unpack_from(self._data, begin)[0]
@@ -188,10 +195,14 @@ class OtlpReader:
             self.is_cut = True
         return self.is_cut
 
+    def _begin_tree(self) -> None:
+        """Begin to count the fields of a metric, a point or a resource: they are one step."""
+        self._tree_ends = self._fields_read + TREE_FIELDS_MAX
+
     def _leaf(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the fields of a message that has few."""
+        """Yield the fields of a message that has few, as have the messages in it."""
         for count, field in enumerate(self._fields(start, end)):
-            if count == LEAF_FIELDS_MAX:
+            if count == LEAF_FIELDS_MAX or self._fields_read > self._tree_ends:
                 self.is_cut = True
                 return
             yield field

@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import chain
 
 import pytest
 
@@ -128,7 +129,10 @@ def test_any_bytes_are_read_or_refused() -> None:
     assert outcomes == {"read", "refused"}
 
 
+TREE = part(7, part(2, number_field(2, 1) * 60) * 60) * 60  # attributes of values of fields
 BOMBS = {
+    "a point of 216,000 fields": pushed(gauge("g", TREE)),
+    "a resource of 216,000 fields": part(1, part(1, TREE.replace(b"\x3a", b"\x0a"))),
     "a million points": pushed(gauge("g", *[b""] * 500_000)),
     "a million metrics": pushed(*[b""] * 500_000),
     "a million resources": part(1, b"") * 500_000,
@@ -146,12 +150,12 @@ def test_no_push_is_read_beyond_the_bound(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(otlp, "FIELDS_MAX", 10_000)
     reader = OtlpReader(BOMBS[name])
     before, longest = 0, 0
-    for _ in reader.read():
+    for _ in chain(reader.read(), ("the end",)):
         longest = max(longest, reader._fields_read - before)
         before = reader._fields_read
     assert reader.is_cut
     assert reader._fields_read <= otlp.FIELDS_MAX + 2 * otlp.LEAF_FIELDS_MAX
-    assert longest <= otlp.FIELDS_A_STEP + otlp.POINTS_A_STEP * otlp.LEAF_FIELDS_MAX
+    assert longest <= otlp.FIELDS_A_STEP + 2 * otlp.TREE_FIELDS_MAX
 
 
 @pytest.mark.parametrize("shift", range(7))
