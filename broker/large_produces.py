@@ -6,7 +6,8 @@ from the other clients for seconds, as would encoding the answer. So a large req
 pieces, and the loop turns in between; its answer is encoded in steps (`broker.runtime.steps`).
 
 The requests of a connection are appended in their order all the same: while a large one is at it,
-those behind it wait in a line (`broker.runtime.lines`).
+those behind it wait in a line (`broker.runtime.lines`). Connections take turns, one piece in each
+turn of the loop: a hundred of them keep it no longer than one does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.runtime.lines import Turn
+from broker.runtime.lines import Lines, Turn
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from protocol.messages.produce import PartitionProduceData, ProduceResponse, TopicProduceData
@@ -71,22 +72,42 @@ def pieces(topics: Sequence[TopicProduceData]) -> Iterator[list[Piece]]:
         yield some
 
 
-async def append_in_turn(
-    turn: Turn,
-    topics: Sequence[TopicProduceData],
-    line_up: Callable[[], Coroutine[None, None, None] | None],
-    append: Callable[[Sequence[Piece]], None],
-) -> None:
-    """Append piece by piece, behind the requests of the connection that came before.
+class LargeProduces:
+    """The large requests that are being appended, and those that wait for one of them."""
 
-    Each piece also waits for what `line_up` returns: the end of the transaction before.
-    """
-    async with turn:
-        for some in pieces(topics):
-            if (free := line_up()) is not None:
-                await free
-            append(some)
-            await asyncio.sleep(0)
+    __slots__ = ("_pieces", "lines")
+
+    def __init__(self) -> None:
+        self.lines = Lines()  # by connection
+        self._pieces = asyncio.Lock()  # its holder appends a piece in this turn of the loop
+
+    def begin(
+        self,
+        connection: object,
+        topics: Sequence[TopicProduceData],
+        line_up: Callable[[], Coroutine[None, None, None] | None],
+        append: Callable[[Sequence[Piece]], None],
+    ) -> Coroutine[None, None, None]:
+        """Take the next place of a connection; return what appends piece by piece in its turn.
+
+        Each piece also waits for what `line_up` returns: the end of the transaction before.
+        """
+        return self._append(self.lines.turn(connection), topics, line_up, append)
+
+    async def _append(
+        self,
+        turn: Turn,
+        topics: Sequence[TopicProduceData],
+        line_up: Callable[[], Coroutine[None, None, None] | None],
+        append: Callable[[Sequence[Piece]], None],
+    ) -> None:
+        async with turn:
+            for some in pieces(topics):
+                async with self._pieces:
+                    await asyncio.sleep(0)  # the one before has had its turn of the loop
+                if (free := line_up()) is not None:
+                    await free
+                append(some)
 
 
 def in_steps(response: ProduceResponse) -> Steps:

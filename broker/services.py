@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from broker.configs.live import Configs
+from broker.large_produces import LargeProduces
 from broker.metadata.controller import Controller
 from broker.metadata.producer_ids import ProducerIds
 from broker.network.advertised import Advertised
@@ -22,7 +23,6 @@ from broker.partitions.purgatory import Purgatory
 from broker.quotas.recorded_quotas import RecordedQuotas
 from broker.runtime.blocking_pool import BlockingPool, Executors
 from broker.runtime.clock import MS_NS, Clock
-from broker.runtime.lines import Lines
 from broker.runtime.metrics import Metrics
 from broker.runtime.record_work import RecordWork
 from broker.security.users.users import Users
@@ -76,7 +76,7 @@ class Services:
     served_keys: frozenset[int]
     cluster_id: str
     node_id: int
-    large_produces: Lines = field(default_factory=Lines, init=False)  # by connection
+    large_produces: LargeProduces = field(default_factory=LargeProduces, init=False)
     sasl: SaslListeners | None = field(default=None, init=False)  # None: no listener has SASL
     authorizer: Authorizer | None = field(default=None, init=False)  # None: all is allowed
     acls: Acls | None = field(default=None, init=False)  # with an authorizer

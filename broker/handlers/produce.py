@@ -37,7 +37,6 @@ from broker.large_produces import (
     LARGE,
     PARTITION_BYTES_MIN,
     Piece,
-    append_in_turn,
     in_steps,
     is_large,
 )
@@ -46,7 +45,6 @@ from broker.partitions.preparation import AS_PRODUCED, COMPACT, preparation
 from broker.produce_progress import ACKS_ALL, ProduceProgress
 from broker.refused_batches import refuse_all, refusing
 from broker.rights.standing import Standing, standing_of
-from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps
 from broker.services import Services
@@ -78,9 +76,9 @@ def handle(
         return refusing(body, ErrorCode.INVALID_REQUIRED_ACKS)
     large = services.large_produces
     is_long = request.frame_bytes > LARGE * PARTITION_BYTES_MIN and is_large(request)
-    if body.transactional_id != "" and (is_long or request.connection in large.waiting):
+    if body.transactional_id != "" and (is_long or request.connection in large.lines.waiting):
         progress = ProduceProgress(request, services, standing_of(request, services))
-        return _append_in_turn(large.turn(request.connection), progress, services)
+        return _append_in_pieces(progress, services)
     if body.transactional_id is not None:
         if not body.transactional_id:
             return error_response(request, ErrorCode.INVALID_REQUEST)
@@ -105,7 +103,9 @@ async def _append_after(
     return _append_all(request, services, standing)
 
 
-async def _append_in_turn(turn: Turn, progress: ProduceProgress, services: Services) -> Answer:
+def _append_in_pieces(
+    progress: ProduceProgress, services: Services
+) -> Coroutine[None, None, Answer]:
     """Append piece by piece, behind the large requests of the same connection."""
     request, standing = progress.request, progress.standing
     body: ProduceRequest = request.body
@@ -140,9 +140,17 @@ async def _append_in_turn(turn: Turn, progress: ProduceProgress, services: Servi
             if admission is not None:
                 admission.end_turn()
 
-    await append_in_turn(turn, body.topic_data, line_up, append)
+    topics, large = body.topic_data, services.large_produces
+    appending = large.begin(request.connection, topics, line_up, append)
+    return _answer_in_steps(appending, progress)
+
+
+async def _answer_in_steps(
+    appending: Coroutine[None, None, None], progress: ProduceProgress
+) -> Answer:
+    await appending
     if progress.acks == 0:
-        return _without_answer(request, progress)
+        return _without_answer(progress.request, progress)
     if progress.outstanding == 0:
         return in_steps(progress.response)
     progress.pending = Pending()

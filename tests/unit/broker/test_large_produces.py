@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from broker import large_produces
-from broker.large_produces import LARGE, LARGE_BYTES, PIECE_BYTES, PIECE_COUNT, is_large, pieces
+from broker.large_produces import (
+    LARGE,
+    LARGE_BYTES,
+    PIECE_BYTES,
+    PIECE_COUNT,
+    LargeProduces,
+    is_large,
+    pieces,
+)
 from protocol.errors import ErrorCode
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
@@ -118,7 +126,7 @@ async def test_the_requests_of_a_connection_are_appended_in_their_order(
     last = COUNT - 1
     for number, indexes in enumerate([range(COUNT), [last], range(COUNT), [last, 0]]):
         sent(rig, connection, produce(*indexes, acks=acks), number)
-    assert rig.services.large_produces.is_any(connection)
+    assert rig.services.large_produces.lines.is_any(connection)
     other = FakeConnection()
     sent(rig, other, produce(last, acks=acks), 0)  # overtakes: it is another client's
     (theirs,) = (await answers(other, 1))[0].responses[0].partition_responses
@@ -132,7 +140,32 @@ async def test_the_requests_of_a_connection_are_appended_in_their_order(
     assert offsets[1] == [(last, 0, 2)]
     assert offsets[2] == [(n, 0, 3 if n == last else 1) for n in range(COUNT)]
     assert offsets[3] == [(last, 0, 4), (0, 0, 2)]
-    assert not rig.services.large_produces.is_any(connection)
+    assert not rig.services.large_produces.lines.is_any(connection)
+
+
+async def test_connections_take_turns_of_the_loop() -> None:
+    large = LargeProduces()
+    turns = 0
+    appended: list[tuple[int, int]] = []  # in which turn of the loop, and for which connection
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while len(appended) < 4 * 3:
+            await asyncio.sleep(0)
+            turns += 1
+
+    requests = [
+        large.begin(
+            connection,
+            [topic("t", 3 * PIECE_COUNT)],
+            lambda: None,
+            lambda _, connection=connection: appended.append((turns, connection)),  # type: ignore[misc]
+        )
+        for connection in range(4)
+    ]
+    await asyncio.gather(count_turns(), *requests)
+    assert len({turn for turn, _ in appended}) == len(appended)
+    assert [connection for _, connection in appended] == [0, 1, 2, 3] * 3
 
 
 async def test_each_partition_has_its_own_error(rig: Rig) -> None:
