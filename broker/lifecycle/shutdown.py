@@ -94,7 +94,7 @@ class Shutdown:
         drain.cancel()
         force.cancel()
         if self._services.has_transactions:
-            self._services.transactions.stop_loading()
+            self._services.transactions.leave()
         await self._serving.end_tasks()
         await asyncio.gather(drain, force, return_exceptions=True)
         return is_drained

@@ -10,8 +10,8 @@ id takes its place, as compaction would have it.
 
 Whatever is appended for an id drops what is late for it, in the same turn of the loop, so the last
 record of an id in the log is never older than one before it. What cannot be written, since the disk
-is full, is tried again; a log that has failed takes no record before the next start, which
-completes the transactions itself. At most one record an id is late.
+is full, is tried again after the others; a log that has failed takes no record before the next
+start, which completes the transactions itself. At most one record an id is late.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LateRecords:
     whether the log of an id takes records at all.
     """
 
-    __slots__ = ("_append", "_is_open", "_is_stopping", "_is_timed", "_old", "_young")
+    __slots__ = ("_append", "_has_left", "_is_open", "_is_stopping", "_is_timed", "_old", "_young")
 
     def __init__(
         self, append: Callable[[Transaction], object], is_open: Callable[[str], bool]
@@ -50,6 +50,7 @@ class LateRecords:
         self._old: dict[str, Transaction] = {}  # those that have waited for one pause
         self._is_timed = False
         self._is_stopping = False
+        self._has_left = False
 
     @property
     def count(self) -> int:
@@ -58,16 +59,19 @@ class LateRecords:
 
     def add(self, transaction: Transaction) -> None:
         """Write the record of a transaction later; while the broker stops, now."""
+        if self._has_left:
+            return
+        self.drop(transaction.transactional_id)  # the record between could not be written
         self._young[transaction.transactional_id] = transaction
         if self._is_stopping:
             self._write(transaction)
-        elif not self._is_timed:
+        else:
             self._time()
 
     def drop(self, transactional_id: str) -> None:
         """Forget what is late for an id: another record has taken its place."""
-        if self._young.pop(transactional_id, None) is None:
-            self._old.pop(transactional_id, None)
+        self._young.pop(transactional_id, None)
+        self._old.pop(transactional_id, None)
 
     async def finish(self) -> None:
         """Write everything, since the broker stops, and from now on each record at once."""
@@ -78,28 +82,41 @@ class LateRecords:
             if self._is_late(transaction):
                 self._write(transaction)
 
+    def leave(self) -> None:
+        """Write nothing from now on: the logs are being closed. A start writes what is late."""
+        self._has_left = True
+        self._young.clear()
+        self._old.clear()
+
     def _is_late(self, transaction: Transaction) -> bool:
         name = transaction.transactional_id
         return self._old.get(name) is transaction or self._young.get(name) is transaction
 
     def _time(self) -> None:
-        self._is_timed = True
-        owners.later(Owner.TRANSACTION, PAUSE_SECONDS, self._pass)
+        if not (self._is_timed or self._is_stopping):
+            self._is_timed = True
+            owners.later(Owner.TRANSACTION, PAUSE_SECONDS, self._pass)
 
     def _pass(self) -> None:
         """Write what has waited for a whole pause: a busy producer's records are gone by then."""
         self._is_timed = False
-        for transaction in list(self._old.values())[:RECORDS_PER_TURN]:
+        try:
+            self._write_old()
+        finally:
+            if self.count:
+                self._time()
+
+    def _write_old(self) -> None:
+        for name in list(self._old)[:RECORDS_PER_TURN]:
+            # What cannot be written waits for another pause, behind those that can.
+            self._young[name] = transaction = self._old.pop(name)
             if not self._write(transaction):
-                break
-        else:
-            if self._old:
-                self._is_timed = True
-                owners.soon(Owner.TRANSACTION, self._pass)
                 return
+        if self._old:
+            self._is_timed = True
+            owners.soon(Owner.TRANSACTION, self._pass)
+        else:
             self._old, self._young = self._young, {}
-        if self.count and not self._is_stopping:
-            self._time()
 
     def _write(self, transaction: Transaction) -> bool:
         """Write a record; return whether it need not be tried again."""

@@ -200,3 +200,8 @@ class TransactionCoordinator(TransactionAdmission):
             await asyncio.wait(self._aborting)
         await self.endings.finish()
         await self.store.log.late.finish()
+
+    def leave(self) -> None:
+        """Write nothing that no request waits for: the logs are being closed."""
+        self.stop_loading()
+        self.store.log.late.leave()

@@ -17,11 +17,14 @@ import pytest
 
 from broker.lifecycle import shutdown
 from broker.lifecycle.environment import system_environment
-from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED
+from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.server import Broker
+from broker.transactions.late_records import PAUSE_SECONDS
+from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_loading import TransactionLoading
 from protocol.control_records import Marker
 from storage.clean_stop import StopJob
+from storage.log import Log
 from tests.support import failures
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create
@@ -53,6 +56,36 @@ async def test_a_second_signal_hurries_and_the_stop_stays_clean(
     (line,) = [message for message in caplog.messages if "SIGTERM again" in message]
     assert "only for the disk" in line
     assert not [message for message in caplog.messages if "does not answer" in message]
+
+
+async def test_no_late_record_is_written_while_logs_are_closed_after_a_stop_that_came_to_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(
+        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=10"), system_environment()
+    )
+    running = await served(broker)
+    transactions = broker._assembly.services.transactions
+    await transactions.ensure_log()
+    ids = await transactions.init("t", 60_000, None)
+    await transactions.add("t", *ids, {"a": [0]})
+    await transactions.end("t", *ids, is_commit=True, version=4)
+    late = transactions.store.log.late
+    assert late.count == 1
+    close_logs, written = Shutdown._closed_logs, []
+
+    async def close_slowly(self: Shutdown) -> bool:
+        monkeypatch.setattr(Log, "append_own", lambda *_: written.append("too late"))
+        await asyncio.sleep(3 * PAUSE_SECONDS)
+        return await close_logs(self)
+
+    monkeypatch.setattr(Shutdown, "_closed_logs", close_slowly)
+    broker._serving.answered = asyncio.Event().wait  # type: ignore[method-assign,assignment]
+    broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_CLEAN
+    assert written == []
+    late.add(Transaction("t", 1, 1))
+    assert not late.count
 
 
 @pytest.fixture

@@ -164,3 +164,60 @@ async def test_while_the_broker_stops_each_is_written_at_once():
     records.add(second)
     assert written == [first, second]
     assert not records.count
+
+
+async def test_what_cannot_be_written_does_not_hold_up_others():
+    written = []
+
+    def append(one):
+        if one.transactional_id == "bad":
+            raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        written.append(one.transactional_id)
+        records.drop(one.transactional_id)
+
+    records = LateRecords(append, lambda _: True)
+    records.add(Transaction("bad", 1, 1))
+    records.add(Transaction("a", 2, 1))
+    await asyncio.sleep(0.05)
+    records.add(Transaction("b", 3, 1))
+    async with asyncio.timeout(20):
+        while records.count > 1:
+            await asyncio.sleep(0.01)
+    assert written == ["a", "b"]
+
+
+async def test_an_unexpected_failure_is_tried_again():
+    written, fails = [], [True]
+
+    def append(one):
+        if fails.pop():
+            raise ValueError
+        written.append(one)
+        records.drop(one.transactional_id)
+
+    records = LateRecords(append, lambda _: True)
+    one = Transaction("a", 1, 1)
+    records.add(one)
+    fails.insert(0, False)
+    async with asyncio.timeout(20):
+        while records.count:
+            await asyncio.sleep(0.01)
+    assert written == [one]
+
+
+async def test_an_id_has_one_late_record_even_if_the_one_between_could_not_be_written():
+    written = []
+    records = LateRecords(
+        lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
+    )
+    former, later = Transaction("a", 1, 1), Transaction("a", 2, 1)
+    records.add(former)
+    async with asyncio.timeout(20):
+        while not records._old:
+            await asyncio.sleep(0.01)
+    records.add(later)
+    assert records.count == 1
+    async with asyncio.timeout(20):
+        while records.count:
+            await asyncio.sleep(0.01)
+    assert written == [later]
