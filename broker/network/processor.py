@@ -2,8 +2,8 @@
 
 The loop receives for a connection, which adds itself to its processor's ready list. The processor's
 task then takes all ready connections, decodes their whole frames and puts the requests on the
-queue: one wake-up for many frames, like the ready keys of the selector in Kafka's Processor. Then
-it has a worker that rests take them, in the same step of the loop. A frame that takes long to
+queue: one wake-up for many frames, like the ready keys of the selector in Kafka's Processor. If one
+connection was ready, a worker that rests takes them in the same step. A frame that takes long to
 decode goes to a thread, and its connection waits. The processor also ends connections that are
 idle for too long, or whose frame is incomplete at its deadline.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -174,10 +174,10 @@ class Processor:
             ready, self._ready = self._ready, []
             self._take(ready, self.clock.monotonic_ns())
 
-    def _take(self, ready: Iterable[Connection], begun_ns: int) -> None:
-        """Submit the frames of ready connections, and have a worker begin with them."""
+    def _take(self, ready: Sequence[Connection], begun_ns: int) -> None:
+        """Submit the frames of ready connections; a worker begins now if there is only one."""
         queue = self.queue
-        queue.held = True
+        queue.held = len(ready) == 1
         for connection in ready:
             connection.in_ready_list = False
             try:

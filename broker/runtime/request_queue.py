@@ -4,8 +4,8 @@ Workers that find it empty rest, and one is woken when a request arrives. Handle
 without waiting, so a second worker would find nothing to do. Therefore one worker is awake at a
 time, and wakes the next when its slice of the loop is used up.
 
-To wake a worker takes a turn of the loop. A processor therefore calls a resting one when it has put
-all it has (`held`, `pass_on`), and both share the time that one slice may take of the loop.
+To wake a worker takes a turn of the loop. A processor with the requests of one connection therefore
+calls a resting one when it has put all (`held`, `pass_on`), and both share the time of one slice.
 
 A full queue refuses no request. A processor checks `full` before it puts, and leaves the connection
 waiting. When there is room, waiting connections are told, in the order they came. A connection that
@@ -78,13 +78,13 @@ class RequestQueue:
             self._wake()
 
     def pass_on(self, begun_ns: int) -> None:
-        """Have a worker that rests take what is queued, as a part of the caller's step.
+        """Have a worker that rests take what was put while `held`, as a part of the caller's step.
 
         The step has begun at `begun_ns`. What the worker's slice is too short for stays for the
         next worker, which is woken.
         """
-        self.held = False
-        if self._worker_awake or not self._items:
+        was_held, self.held = self.held, False
+        if not was_held or self._worker_awake or not self._items:
             return
         resting = self._resting
         while resting:

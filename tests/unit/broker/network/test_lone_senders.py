@@ -95,6 +95,16 @@ async def test_a_processor_has_a_worker_serve_in_its_own_turn(place: Place) -> N
     assert place.transport.written == b"\1\2"
 
 
+async def test_requests_of_many_clients_are_left_to_the_task_of_a_worker(place: Place) -> None:
+    place.receive(frames(1, 2))
+    place.connect()
+    place.receive(frames(3, 4))
+    await asyncio.sleep(0)
+    assert place.handled == [], "the processor's turn: other processors may add theirs"
+    await asyncio.sleep(0)
+    assert place.handled == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("why", ["two", "large", "in flight", "queued", "login"])
 async def test_what_else_waits_for_a_turn(place: Place, why: str) -> None:
     data = frames(1)
