@@ -153,7 +153,8 @@ class Dispatcher:
         """Return what is sent of an answer that is encoded in steps."""
         if (quotas := self._services.quotas.clients) is not None:
             response = quotas.answer(request, response)
-        self._count_errors(request, response)
+        if request.header.api_key not in COUNTED_WHERE_MADE:
+            self._answered.count(request.header.api_key, response)
         return response
 
     def _answer(self, request: Request, response: Any) -> None:
@@ -162,18 +163,14 @@ class Dispatcher:
         if response is None:
             request.connection.respond(request, ())
             return
-        self._count_errors(request, response)
+        if request.header.api_key not in COUNTED_WHERE_MADE:
+            self._answered.count(request.header.api_key, response)
         if request.header.opens_records and request.header.wants_thread(response):
             self._answer_from_thread(request, response)
         else:
             request.connection.respond(
                 request, request.info.dialect.encode_response(request.header, response)
             )
-
-    def _count_errors(self, request: Request, response: Any) -> None:
-        api_key = request.header.api_key
-        if api_key not in COUNTED_WHERE_MADE:
-            self._answered.count(api_key, response)
 
     def _answer_from_thread(self, request: Request, response: Any) -> None:
         """Have a thread encode the answer: it opens records (`broker.runtime.record_work`)."""

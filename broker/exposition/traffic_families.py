@@ -201,7 +201,7 @@ TRAFFIC: tuple[Family, ...] = (
     *(
         Family(
             REQUEST + name, Kind.SUMMARY,
-            f"Milliseconds {text}: quantiles of the last two minutes, one request in 16 timed;"
+            f"Milliseconds {text}: quantiles of the last two minutes, one request in 32 timed;"
             " the count is exact.",
             _times(phase), ("request", "quantile"),
         )

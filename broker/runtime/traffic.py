@@ -18,7 +18,7 @@ from typing import Final
 from broker.runtime.clock import MS_NS, SECOND_NS
 from broker.runtime.log_histogram import Buckets, RecentTimes
 
-SAMPLED: Final = 16  # a power of two
+SAMPLED: Final = 32  # a power of two
 VERSIONS_MAX: Final = 32
 US_NS: Final = 1_000
 FSYNC_BOUNDS_NS: Final = (
