@@ -223,7 +223,7 @@ export function useAction(run) {
 export const mayWrite = () => Boolean(state.session && state.session.may_write);
 
 export function Bar({ share, label }) {
-  return html`<div class="bar" role="img" aria-label=${label}><div style=${{ width: `${Math.max(0.5, Math.min(100, share * 100))}%` }}></div></div>`;
+  return html`<div class="bar" role="img" aria-label=${label}><div style=${{ width: `${share > 0 ? Math.max(0.5, Math.min(100, share * 100)) : 0}%` }}></div></div>`;
 }
 export function say(text) {
   const place = document.getElementById("said");
