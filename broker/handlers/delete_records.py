@@ -14,6 +14,7 @@ Behaviour
   One below the log start offset changes nothing and is no error.
 - A topic whose cleanup policy is compact without delete: POLICY_VIOLATION. One of Kafka's internal
   topics: INVALID_TOPIC_EXCEPTION.
+- Of more than 500 partitions, some are cut after the others.
 - A partition that is named twice is cut once, at the offset given last.
 
 Version notes: 1 none, 2 flexible.
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import NamedTuple
 
 from broker.error_mapping import error_code_of
@@ -45,8 +46,12 @@ logger = logging.getLogger("barnabas.topics")
 
 TO_THE_END = -1
 NO_OFFSET = -1  # in an answer with an error
+TOGETHER = 500  # partitions, each some 10 us of the loop; beyond them, the loop turns in between
 # A timeout of 0 waits for no other replica, but still for the disk.
 TIMEOUT_MS_MIN = 1_000
+
+
+Offsets = Mapping[tuple[str, int], int]  # by topic and partition
 
 
 class _Cut(NamedTuple):
@@ -66,6 +71,29 @@ def handle(request: Request, services: Services) -> Coroutine[None, None, Delete
         for topic in body.topics
         for asked in topic.partitions
     }
+    if len(offsets) > TOGETHER:
+        return _delete_in_pieces(services, offsets, timeout_ms)
+    return _delete(services, offsets, timeout_ms)
+
+
+async def _delete_in_pieces(
+    services: Services, offsets: Offsets, timeout_ms: int
+) -> DeleteRecordsResponse:
+    """Cut some partitions after the others, so that other clients are served in between."""
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    items = list(offsets.items())
+    for start in range(0, len(items), TOGETHER):
+        some = await _delete(services, dict(items[start : start + TOGETHER]), timeout_ms)
+        for topic in some.topics:
+            whole = topics.setdefault(topic.name, DeleteRecordsTopicResult(name=topic.name))
+            whole.partitions += topic.partitions
+        await asyncio.sleep(0)
+    return DeleteRecordsResponse(topics=list(topics.values()))
+
+
+def _delete(
+    services: Services, offsets: Offsets, timeout_ms: int
+) -> Coroutine[None, None, DeleteRecordsResponse]:
     topics: dict[str, DeleteRecordsTopicResult] = {}
     cuts: list[_Cut] = []
     waits = []

@@ -181,6 +181,22 @@ async def test_records_acknowledged_from_the_page_cache_can_be_deleted(
     assert log.durable_offset == 12
 
 
+async def test_of_very_many_partitions_some_are_cut_after_the_others(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.handlers.delete_records.TOGETHER", 2)
+    await fill(rig)
+    await fill(rig, name="u")
+    wanted = [("t", 0, 5), ("no", 0, 0), ("t", 1, 1), ("u", 0, -1), ("t", 0, 6)]
+    assert await delete(rig, *wanted) == [
+        ("t", 0, 6, 0),
+        ("t", 1, -1, 1),
+        ("no", 0, -1, 3),
+        ("u", 0, 10, 0),
+    ]
+    assert await earliest(rig) == 6
+
+
 async def test_a_timeout_of_zero_still_waits_for_the_disk(rig: Rig) -> None:
     await fill(rig)
     await produce(rig, batch(b"x"), acks=1)
