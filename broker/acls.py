@@ -222,7 +222,10 @@ class Acls:
     def _warn(self, entry: AclEntry) -> None:
         reason = never_matches(entry)
         if reason and self._warnings.allow() is not None:
-            logger.warning("an ACL was created that never has an effect: %s. %s", reason, entry)
+            logger.warning(
+                "an ACL was created that never has an effect: %(reason)s. %(entry)s",
+                {"reason": reason, "entry": entry},
+            )
 
 
 def entry_of(record: AccessControlEntryRecord) -> AclEntry:
@@ -246,4 +249,7 @@ def _log(verb: str, entries: Sequence[AclEntry], by: str) -> None:
     if entries:
         named = ", ".join(map(str, entries[:NAMED_MAX]))
         more = f" and {len(entries) - NAMED_MAX} more" if len(entries) > NAMED_MAX else ""
-        logger.info("%s %s %s%s", by, verb, named, more)
+        logger.info(
+            "%(by)s %(verb)s %(named)s%(note)s",
+            {"by": by, "verb": verb, "named": named, "note": more},
+        )

@@ -201,7 +201,7 @@ def _authorize(services: Services, changes: MetadataChanges) -> None:
         services.random_bytes,
     )
     for warning in open_doors(config, len(services.controller.image.acls)):
-        logger.warning("%s", warning)
+        logger.warning("%(warning)s", {"warning": warning})
 
 
 def _network(services: Services) -> Network:
@@ -315,7 +315,10 @@ def _open_logs(topic_logs: TopicLogs, logs: LogManager, metadata_log: MetadataLo
         logs.in_the_way.clear_unnamed(named, metadata_log.removed, logs.now_ms())
     metadata_log.removed = set()
     for stray in logs.directory.strays(named):
-        logger.warning("%s in the data directory belongs to no topic; leaving it as it is", stray)
+        logger.warning(
+            "%(name)s in the data directory belongs to no topic; leaving it as it is",
+            {"name": stray},
+        )
     if isinstance(logs.directory.filesystem, Overlay):
         logs.directory.filesystem.seal()
 

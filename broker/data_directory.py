@@ -66,10 +66,13 @@ def open_directory(
         raise PermissionError(error.errno, reason, error.filename or directory) from error
     if settings.cluster_id not in (None, logs.directory.meta.cluster_id):
         logger.warning(
-            "ignoring barnabas.cluster.id=%s: %s already has the cluster id %s",
-            settings.cluster_id,
-            directory,
-            logs.directory.meta.cluster_id,
+            "ignoring barnabas.cluster.id=%(given)s: %(directory)s already has the cluster id"
+            " %(cluster_id)s",
+            {
+                "given": settings.cluster_id,
+                "directory": directory,
+                "cluster_id": logs.directory.meta.cluster_id,
+            },
         )
     try:
         return _open_metadata(config, logs, clock, random_bytes)
@@ -119,17 +122,22 @@ def _open_metadata(
     leadership = controller.take_leadership(clock.now_ms(), unclean=not logs.directory.was_clean)
     metadata_log.flush()
     for warning in metadata_log.warnings:
-        logger.warning("%s", warning)
+        logger.warning("%(warning)s", {"warning": warning})
     for name in (*leadership.elsewhere, *leadership.not_ours):
-        logger.warning("not serving %s: it is in another directory or on another node", name)
+        logger.warning(
+            "not serving %(name)s: it is in another directory or on another node", {"name": name}
+        )
     logger.info(
-        "cluster %s, node %d, directory %s: %s, %d topics with %d partitions",
-        logs.directory.meta.cluster_id,
-        node_id,
-        logs.directory.path,
-        _state(logs),
-        len(controller.image.topics),
-        controller.image.partition_count,
+        "cluster %(cluster_id)s, node %(node_id)d, directory %(directory)s: %(state)s,"
+        " %(topics)d topics with %(partitions)d partitions",
+        {
+            "cluster_id": logs.directory.meta.cluster_id,
+            "node_id": node_id,
+            "directory": logs.directory.path,
+            "state": _state(logs),
+            "topics": len(controller.image.topics),
+            "partitions": controller.image.partition_count,
+        },
     )
     return Opened(logs, metadata_log, controller)
 

@@ -214,15 +214,18 @@ class Dispatcher:
         is_expected = isinstance(error, WalkAbandoned)  # the broker is stopping: no defect
         logger.log(
             logging.INFO if is_expected else logging.ERROR,
-            "%s v%d from %s:%d (client %r, correlation id %d) failed, answered %s: %s",
-            ApiKey(header.api_key).name,
-            header.api_version,
-            request.info.peer_host,
-            request.info.peer_port,
-            header.client_id,
-            header.correlation_id,
-            code.name,
-            error,
+            "%(api)s v%(version)d from %(host)s:%(port)d (client %(client_id)r, correlation id"
+            " %(correlation_id)d) failed, answered %(answer)s: %(error)s",
+            {
+                "api": ApiKey(header.api_key).name,
+                "version": header.api_version,
+                "host": request.info.peer_host,
+                "port": request.info.peer_port,
+                "client_id": header.client_id,
+                "correlation_id": header.correlation_id,
+                "answer": code.name,
+                "error": error,
+            },
             exc_info=error if code is ErrorCode.UNKNOWN_SERVER_ERROR else None,
         )
         try:

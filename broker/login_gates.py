@@ -53,10 +53,10 @@ def _mock_secret(services: Services) -> bytes:
     except OSError as error:
         if not services.config.barnabas_read_only:
             logger.warning(
-                "%s cannot be read or written: %s; until the next start, the salts of unknown users"
+                "%(file)s cannot be read or written: %(error)s; until the next start, the salts"
+                " of unknown users"
                 " are others than before, which tells them from users",
-                path,
-                error.strerror,
+                {"file": path, "error": error.strerror},
             )
         return services.random_bytes(SECRET_BYTES)
 

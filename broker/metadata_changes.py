@@ -72,9 +72,10 @@ class MetadataChanges:
         done, _ = await asyncio.wait([task], timeout=METADATA_TIMEOUT_MS / 1000)
         if not done:
             logger.warning(
-                "a metadata change takes longer than %d s: its client gets REQUEST_TIMED_OUT, the "
+                "a metadata change takes longer than %(seconds)d s: its client gets"
+                " REQUEST_TIMED_OUT, the "
                 "change continues",
-                METADATA_TIMEOUT_MS // 1000,
+                {"seconds": METADATA_TIMEOUT_MS // 1000},
             )
             raise too_late()
         if (error := task.result()) is not None:

@@ -75,9 +75,9 @@ def run(loaded: Loaded, read: Callable[[], Loaded] | None = None) -> int:
         return EXIT_FAILED
     log_lines.configure(config.barnabas_log_format, config.barnabas_log_level, lines)
     for warning in loaded.warnings:
-        logger.warning("%s", warning)
+        logger.warning("%(warning)s", {"warning": warning})
     if loaded.without_effect:
-        logger.info("set without effect here: %s", ", ".join(loaded.without_effect))
+        logger.info("set without effect here: %(keys)s", {"keys": ", ".join(loaded.without_effect)})
     process.raise_descriptor_limit()
     process.return_large_blocks(
         process.TLS_BLOCK_BYTES if config.tls else process.LARGE_BLOCK_BYTES
@@ -86,7 +86,7 @@ def run(loaded: Loaded, read: Callable[[], Loaded] | None = None) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(loaded, Reloading(read or (lambda: loaded), lines)))
     except (StorageError, OSError, TlsError, KeySetError) as error:
-        logger.error("cannot start or continue: %s", error)
+        logger.error("cannot start or continue: %(error)s", {"error": error})
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FORCED
@@ -170,8 +170,8 @@ class Broker:
         # Testcontainers waits for these lines of Kafka's.
         services = self._assembly.services
         logger.info(
-            "[BrokerLifecycleManager id=%d] Transitioning from RECOVERY to RUNNING",
-            services.node_id,
+            "[BrokerLifecycleManager id=%(node_id)d] Transitioning from RECOVERY to RUNNING",
+            {"node_id": services.node_id},
         )
         logger.info(
             "[KafkaServer id=%(node_id)d] started: Kafka Server started, %(partitions)d partitions,"
@@ -240,9 +240,10 @@ class Broker:
             if self._loaded.origin("barnabas.http.listener").source is not Source.DEFAULT:
                 raise
             logger.warning(
-                "no console, /metrics, /healthz and /readyz: %s Set barnabas.http.listener to"
+                "no console, /metrics, /healthz and /readyz: %(error)s Set"
+                " barnabas.http.listener to"
                 " another address, or to nothing",
-                error.strerror,
+                {"error": error.strerror},
             )
 
     def _bind_one(self, listener: Listener, *sizes: int) -> socket.socket:
@@ -259,8 +260,12 @@ class Broker:
         say_that_it_listens(self._config, self._assembly.bound)
         if self._http is not None and self._config.http is not None:
             logger.info(
-                "listening on http://%s for the console, /metrics, /healthz and /readyz",
-                str(self._config.http._replace(port=self._http.getsockname()[1])).split("//")[1],
+                "listening on http://%(address)s for the console, /metrics, /healthz and /readyz",
+                {
+                    "address": str(
+                        self._config.http._replace(port=self._http.getsockname()[1])
+                    ).split("//")[1]
+                },
             )
 
     async def serve(self) -> bool:

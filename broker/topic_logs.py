@@ -158,11 +158,13 @@ class TopicLogs:
                 failure = LogFailed(f"{topic.name}-{number}", f"cannot be opened: {attempt.error}")
                 if self._partitions.set_offline(topic.name, number, failure):
                     logger.error(
-                        "%s. It is offline until it can be opened. Check the disk%s",
-                        failure,
-                        ", then restart the broker."
-                        if self._logs.home.is_read_only
-                        else ": the broker tries again every second.",
+                        "%(error)s. It is offline until it can be opened. Check the disk%(advice)s",
+                        {
+                            "error": failure,
+                            "advice": ", then restart the broker."
+                            if self._logs.home.is_read_only
+                            else ": the broker tries again every second.",
+                        },
                     )
         return any_opened
 
@@ -212,9 +214,8 @@ class TopicLogs:
                 self._logs.finish_delete(deletion)
                 if deletion.error is not None:
                     logger.error(
-                        "deleted topic %s, but some of its files remain: %s",
-                        topic.name,
-                        deletion.error,
+                        "deleted topic %(topic)s, but some of its files remain: %(error)s",
+                        {"topic": topic.name, "error": deletion.error},
                     )
         await self.clear_the_way()
 

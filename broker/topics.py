@@ -128,7 +128,9 @@ class Topics:
         names = [topic.name for topic in new_topics]
         planned = partial(self._controller.planner.plan_topics, new_topics)
         created = await self._record(planned, charge, names)
-        await self._bring_online(created.results, created.end_offset, "created topic %s with %d")
+        await self._bring_online(
+            created.results, created.end_offset, "created topic %(topic)s with %(partitions)d"
+        )
         return created.results
 
     def validate_growth(self, asked: Sequence[MorePartitions], charge: Charged = None) -> Results:
@@ -143,7 +145,9 @@ class Topics:
         """
         planned = partial(self._controller.planner.plan_partitions, asked)
         grown = await self._record(planned, charge, (), len(asked))
-        await self._bring_online(grown.results, grown.end_offset, "topic %s has %d")
+        await self._bring_online(
+            grown.results, grown.end_offset, "topic %(topic)s has %(partitions)d"
+        )
         return grown.results
 
     async def _record(
@@ -207,7 +211,7 @@ class Topics:
             some = dict(each[start : start + TOPICS_PER_TURN])
             await self._open(some)
             for life, count in some.items():
-                logger.info(news + " %s", life.topic.name, count, _partitions(count))
+                logger.info(news + " %(unit)s", _fields(life.topic.name, count))
 
     # -- Deleting -----------------------------------------------------------------------------
 
@@ -235,8 +239,8 @@ class Topics:
         life.move(TopicEvent.DROPPED)
         self._controller.forget(life)
         self._changed(topic.name, None)
-        count = len(topic.partitions)
-        logger.info("deleted topic %s with %d %s", topic.name, count, _partitions(count))
+        told = _fields(topic.name, len(topic.partitions))
+        logger.info("deleted topic %(topic)s with %(partitions)d %(unit)s", told)
 
     # -- Other records ------------------------------------------------------------------------
 
@@ -291,7 +295,7 @@ class Topics:
             with_name = f"{life.topic.name}-{number}"
             if number not in life.opened or self.by_id(life.topic.topic_id) is None:
                 self._partitions.set_offline(life.topic.name, number, LogFailed(with_name, reason))
-        logger.error("topic %s: %s", life.topic.name, reason)
+        logger.error("topic %(topic)s: %(reason)s", {"topic": life.topic.name, "reason": reason})
 
 
 def _charged(planned: Planning, charge: Charge | None) -> Plan:
@@ -304,5 +308,6 @@ def _charged(planned: Planning, charge: Charge | None) -> Plan:
     return plan
 
 
-def _partitions(count: int) -> str:
-    return "partition" if count == 1 else "partitions"
+def _fields(topic: str, partitions: int) -> dict[str, object]:
+    unit = "partition" if partitions == 1 else "partitions"
+    return {"topic": topic, "partitions": partitions, "unit": unit}

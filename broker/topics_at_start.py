@@ -35,9 +35,13 @@ async def create_at_start(entries: Iterable[str], topics: Topics) -> None:
         try:
             outcome = (await topics.create([topic]))[topic.name]
         except (TopicError, LogFailed) as error:
-            logger.error("cannot create topic %s of barnabas.create.topics: %s", topic.name, error)
+            logger.error(
+                "cannot create topic %(topic)s of barnabas.create.topics: %(error)s",
+                {"topic": topic.name, "error": error},
+            )
             continue
         if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             logger.error(
-                "cannot create topic %s of barnabas.create.topics: %s", topic.name, outcome
+                "cannot create topic %(topic)s of barnabas.create.topics: %(error)s",
+                {"topic": topic.name, "error": outcome},
             )

@@ -114,7 +114,10 @@ class Checkpoint:
             for offset in self.snapshots.obsolete_offsets:
                 self._home.discard(self._directory, names(offset), due_ms=0)
         except OSError as failure:  # they cost space and nothing else
-            _log.warning("Could not delete old snapshots in %s: %s", self._directory, failure)
+            _log.warning(
+                "Could not delete old snapshots in %(directory)s: %(error)s",
+                {"directory": self._directory, "error": failure},
+            )
 
 
 def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
@@ -147,7 +150,10 @@ def begin(state: LogState, *, with_snapshot: bool) -> Checkpoint | None:
             files += aborts.write()
     except OSError as error:
         if not state.home.room.note(error):
-            _log.warning("Could not write the indexes of %s: %s", state.directory, error)
+            _log.warning(
+                "Could not write the indexes of %(directory)s: %(error)s",
+                {"directory": state.directory, "error": error},
+            )
         return None
     small_files: list[tuple[str, Encode]] = []
     if state.epochs.is_dirty:
@@ -198,7 +204,11 @@ def _note_unmended(state: LogState, twin: Segment, error: Exception) -> None:
         return
     if segment.indexes.damage != reason:
         segment.indexes.damage = reason
-        _log.warning("Indexes of %s %s", segment, reason, exc_info=_unforeseen(error))
+        _log.warning(
+            "Indexes of %(file)s %(reason)s",
+            {"file": segment, "reason": reason},
+            exc_info=_unforeseen(error),
+        )
 
 
 def _unforeseen(error: Exception) -> Exception | None:

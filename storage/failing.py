@@ -30,12 +30,15 @@ def fail(state: LogState, failure: LogFailed) -> None:
     """Refuse appends until the log is opened again, and end reads at the durable offset."""
     if state.failed is None:
         _log.error(
-            "%s-%d is offline for writes, reads end at the last durable offset, %d: %s. "
+            "%(topic)s-%(partition)d is offline for writes, reads end at the last durable"
+            " offset, %(offset)d: %(error)s. "
             "Check the disk, then restart the broker.",
-            state.topic,
-            state.partition,
-            state.durable_offset,
-            failure,
+            {
+                "topic": state.topic,
+                "partition": state.partition,
+                "offset": state.durable_offset,
+                "error": failure,
+            },
         )
     end(state, failure)
 

@@ -140,7 +140,10 @@ def finish(state: LogState, flush: Flush, error: OSError | None) -> None:
     if error is not None and error.errno in NO_DESCRIPTOR:
         flush.leave_to(state.unsynced)
         if not flush.is_again:
-            _log.warning("%s cannot be flushed yet, will retry: %s", state.directory, error)
+            _log.warning(
+                "%(directory)s cannot be flushed yet, will retry: %(error)s",
+                {"directory": state.directory, "error": error},
+            )
         return
     if error is not None:
         fail(state, LogFailed(state.directory, f"fsync failed: {error}"))

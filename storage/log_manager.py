@@ -107,7 +107,7 @@ class LogManager:
 
     def _warn(self, text: str) -> None:
         self.warnings.append(text)
-        _log.warning("%s", text)
+        _log.warning("%(warning)s", {"warning": text})
 
     # -- Logs ---------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class LogManager:
         if lines:
             self.reports.append(report)
         for line in lines:
-            _log.warning("%s", line)
+            _log.warning("%(warning)s", {"warning": line})
 
     def begin_delete(
         self, keys: Iterable[tuple[str, int]], unopened: Iterable[Wanted] = ()

@@ -81,7 +81,10 @@ def roll(state: LogState, now_ms: int) -> Segment:
     except (OSError, LogFailed) as error:
         # Indexes are caches: entries that are not written stay in memory.
         if not (isinstance(error, OSError) and home.room.note(error)):
-            _log.warning("Could not write the indexes of %s at its roll: %s", old, error)
+            _log.warning(
+                "Could not write the indexes of %(file)s at its roll: %(error)s",
+                {"file": old, "error": error},
+            )
     state.snapshots.take(state.producers, abort_tallies(state.segments.aborting))
     state.roll_after_ms = roll_after_ms(state.config, new)
     return new

@@ -148,7 +148,9 @@ def apply_retention(state: LogState, now_ms: int) -> bool:
     if not count:
         return False
     for segment, reason in found[:count]:
-        _log.info("Deleting segment %s due to %s", segment, reason)
+        _log.info(
+            "Deleting segment %(file)s due to %(reason)s", {"file": segment, "reason": reason}
+        )
     move_start(state, state.segments.all[count].base_offset)
     return True
 

@@ -286,6 +286,24 @@ def test_every_module_logs_through_the_brokers_handler():
     assert others == []
 
 
+def test_lines_of_the_log_name_their_values():
+    """JSON has them as fields: `"%(topic)s failed", {"topic": …}`, not `"%s failed", topic`."""
+    packages = ("broker", "protocol", "storage", "config")
+    levels = {"debug", "info", "warning", "error", "exception", "critical"}
+    unnamed = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        if name_of(path).startswith(packages)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in levels
+        and ast.unparse(node.func.value) in ("logger", "_log", "log", "_logger")
+        and re.search(r"%[^%(]|\bf['\"]", "".join(map(ast.unparse, node.args[:1])))
+    ]
+    assert unnamed == []
+
+
 def test_handlers_do_not_change_requests():
     changed = []
     for path in SOURCES:

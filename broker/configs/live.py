@@ -106,7 +106,9 @@ class BrokerSettings:
         self.loaded, complaints = self.loaded.with_usable_dynamic({**layers.cluster, **layers.own})
         for complaint in complaints:
             if complaint not in self._complaints:
-                logger.warning("recorded config has no effect here: %s", complaint)
+                logger.warning(
+                    "recorded config has no effect here: %(reason)s", {"reason": complaint}
+                )
         self._complaints = complaints
         self._controller.topic_configs.defaults = self.loaded.config.topic_defaults
         for listener in self._listeners:
@@ -271,7 +273,10 @@ class Configs:
     def _apply(self, changes: Sequence[ConfigChange]) -> None:
         for change in changes:
             resource = f"{RESOURCE_NAMES[change.kind]} {change.name or 'default'}"
-            logger.info("configs of %s changed: %s", resource, ", ".join(sorted(change.values)))
+            logger.info(
+                "configs of %(resource)s changed: %(names)s",
+                {"resource": resource, "names": ", ".join(sorted(change.values))},
+            )
         if any(change.kind == CLIENT_METRICS for change in changes):
             self.client_metrics_changed()
         if any(change.kind == CONFIG_BROKER for change in changes):

@@ -158,7 +158,7 @@ class Doorkeeper:
         self._services.metrics.logins_failed += 1
         dropped = self._lines.allow()
         if dropped is not None:
-            logger.warning("Failed login at the console (%s)", why)
+            logger.warning("Failed login at the console (%(reason)s)", {"reason": why})
 
 
 PAUSE_SECONDS: Final = WRONG_PAUSE_SECONDS

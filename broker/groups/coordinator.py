@@ -226,7 +226,10 @@ class Coordinator:
                     for record_offset, (key, _) in enumerate(piece, first_offset):
                         registry.offsets.apply(key, None, record_offset)
         except (GroupError, StorageError) as error:
-            logger.warning("group %s: offsets not removed: %s", group_id, error)
+            logger.warning(
+                "group %(group)s: offsets not removed: %(error)s",
+                {"group": group_id, "error": error},
+            )
             return False
         return True
 

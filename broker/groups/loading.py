@@ -95,21 +95,18 @@ async def _load_or_refuse(
         if _may_pass(error):
             if not shard.unread:
                 logger.error(
-                    "groups of %s-%d are not loaded: %s. Check the disk: the broker tries again "
+                    "groups of %(topic)s-%(partition)d are not loaded: %(error)s. Check the"
+                    " disk: the broker tries again "
                     "every second.",
-                    GROUP_TOPIC,
-                    shard.number,
-                    error,
+                    {"topic": GROUP_TOPIC, "partition": shard.number, "error": error},
                 )
             shard.unread = str(error)
             shard.state = ShardState.OFFLINE
             return 0
         expected = isinstance(error, StorageError | RecordError)
         logger.error(
-            "groups of %s-%d are not loaded: %s",
-            GROUP_TOPIC,
-            shard.number,
-            error,
+            "groups of %(topic)s-%(partition)d are not loaded: %(error)s",
+            {"topic": GROUP_TOPIC, "partition": shard.number, "error": error},
             exc_info=None if expected else error,
         )
         shard.refuse()
@@ -156,11 +153,10 @@ async def load_shard(
         offset = read[-1].next_offset
     if replayer.elsewhere_count:
         logger.warning(
-            "%s-%d: ignored %d records of groups that belong to other partitions: the topic had a"
+            "%(topic)s-%(partition)d: ignored %(records)d records of groups that belong to other"
+            " partitions: the topic had a"
             " different number of partitions when they were written",
-            GROUP_TOPIC,
-            shard.number,
-            replayer.elsewhere_count,
+            {"topic": GROUP_TOPIC, "partition": shard.number, "records": replayer.elsewhere_count},
         )
     if not shard.is_dropped:
         shard.registry = registry

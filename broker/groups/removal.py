@@ -108,7 +108,9 @@ def _remove(groups: Coordinator, group: Group) -> bool:
     try:
         groups.write(group.group_id, group.tombstones())
     except GroupError as error:
-        logger.warning("group %s: not removed: %s", group.group_id, error)
+        logger.warning(
+            "group %(group)s: not removed: %(error)s", {"group": group.group_id, "error": error}
+        )
         return False
     groups.registry_of(group.group_id).remove(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
     return True

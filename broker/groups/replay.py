@@ -94,7 +94,10 @@ def _decode(record: Record) -> ReadRecord | None:
     try:
         decoded = decode(record.key or b"", record.value)
     except DecodeError as error:
-        logger.warning("group record at offset %d ignored: %s", record.offset, error)
+        logger.warning(
+            "group record at offset %(offset)d ignored: %(error)s",
+            {"offset": record.offset, "error": error},
+        )
         return None
     if isinstance(decoded, UnknownRecord):
         return None

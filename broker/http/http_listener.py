@@ -83,7 +83,7 @@ class HttpListener:
                 continue
             except OSError as error:
                 if error.errno not in CAPACITY_ERRNOS:
-                    logger.error("HTTP accepts no more connections: %s", error)
+                    logger.error("HTTP accepts no more connections: %(error)s", {"error": error})
                     return
                 self._metrics.accept_failures += 1
                 await asyncio.sleep(REST_SECONDS)
@@ -93,7 +93,7 @@ class HttpListener:
                 owners.spawn(Owner.HTTP, self._serve(sock), "http", among=self._serving)
             else:
                 self._metrics.http_connections_refused += 1
-                logger.debug("no room for the HTTP connection of %s", address[0])
+                logger.debug("no room for the HTTP connection of %(host)s", {"host": address[0]})
                 sock.close()
             await asyncio.sleep(0)  # a flood of connections must not keep the loop
 
@@ -122,7 +122,7 @@ class HttpListener:
             self._connections[connection] = None
             await connection.run()
         except OSError as error:
-            logger.debug("an HTTP connection has ended: %s", error)
+            logger.debug("an HTTP connection has ended: %(error)s", {"error": error})
         finally:
             if connection is None:
                 self._metrics.http_connections_now -= 1

@@ -31,7 +31,7 @@ def say_that_it_listens(config: BrokerConfig, bound: Iterable[tuple[Listener, in
             },
         )
     for warning in warnings_of(config):
-        logger.warning("%s", warning)
+        logger.warning("%(warning)s", {"warning": warning})
 
 
 def _described(config: BrokerConfig, listener: Listener) -> list[str]:

@@ -54,19 +54,21 @@ class Reloading:
         try:
             await services.pool.run(self._lines.reopen)
         except OSError as error:
-            logger.error("SIGHUP: %s. Lines go on to the file that is open", error.strerror)
+            logger.error(
+                "SIGHUP: %(error)s. Lines go on to the file that is open", {"error": error.strerror}
+            )
         else:
-            logger.info("SIGHUP: %s is open again", self._lines.path)
+            logger.info("SIGHUP: %(file)s is open again", {"file": self._lines.path})
 
     async def _configure(self, services: Services) -> None:
         try:
             other = await services.pool.run(self._read)
             change = await services.configs.use_static(other)
         except (ConfigError, TlsError) as error:
-            logger.error("SIGHUP: the configuration is kept as it is: %s", error)
+            logger.error("SIGHUP: the configuration is kept as it is: %(error)s", {"error": error})
             return
         for warning in other.warnings:
-            logger.warning("%s", warning)
+            logger.warning("%(warning)s", {"warning": warning})
         overridden = [
             name for name in change.now if name in services.configs.settings.loaded.dynamic
         ]

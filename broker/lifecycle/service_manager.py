@@ -57,7 +57,10 @@ class InheritedSockets:
                 acceptor.size_buffers(sock, listener, receive, send)
                 sock.listen(backlog)
                 sock.setblocking(False)  # noqa: FBT003 - the socket's own signature
-                logger.info("listener %s: its socket was passed on to this process", listener.name)
+                logger.info(
+                    "listener %(listener)s: its socket was passed on to this process",
+                    {"listener": listener.name},
+                )
                 return sock
         return acceptor.bind(listener, receive, send, backlog)
 
@@ -66,9 +69,9 @@ class InheritedSockets:
         for sock in self._sockets:
             host, port = sock.getsockname()[:2] if sock.family != socket.AF_UNIX else ("a file", 0)
             logger.warning(
-                "a socket at %s:%d was passed on to this process, and no listener has this address",
-                host,
-                port,
+                "a socket at %(host)s:%(port)d was passed on to this process, and no listener"
+                " has this address",
+                {"host": host, "port": port},
             )
             sock.close()
         self._sockets.clear()

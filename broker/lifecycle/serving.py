@@ -122,7 +122,9 @@ class Serving:
         for task in (task for task in tasks if task in done):
             why = None if task.cancelled() else task.exception()
             logger.error(
-                "%s ended unexpectedly; stopping the broker", task.get_name(), exc_info=why
+                "%(task)s ended unexpectedly; stopping the broker",
+                {"task": task.get_name()},
+                exc_info=why,
             )
         return True
 

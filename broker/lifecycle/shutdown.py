@@ -200,10 +200,10 @@ class Shutdown:
     def _leave(self) -> NoReturn:
         """Exit without a clean shutdown, and say why."""
         logger.error(
-            "the disk of %s %s: exiting without it. Acknowledged records are on it; "
+            "the disk of %(directory)s %(reason)s: exiting without it. Acknowledged records are"
+            " on it; "
             "the next start recovers the rest.",
-            self._services.logs.directory.path,
-            self._why_it_leaves(),
+            {"directory": self._services.logs.directory.path, "reason": self._why_it_leaves()},
         )
         self._leave_process(EXIT_FORCED)
 
@@ -214,6 +214,8 @@ class Shutdown:
         tasks = asyncio.all_tasks() - self._tasks_before - {asyncio.current_task()}
         left += sorted(f"task {task.get_name()}: {task.get_coro()}" for task in tasks)
         if left:
-            logger.warning("not at rest at the stop, please report this: %s", "; ".join(left))
+            logger.warning(
+                "not at rest at the stop, please report this: %(left)s", {"left": "; ".join(left)}
+            )
         else:
             logger.debug("at rest: nothing is held")

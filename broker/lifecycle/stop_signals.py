@@ -55,17 +55,21 @@ class StopSignals:
         """Handle one signal."""
         name = signal.Signals(number).name
         if not self.stop.is_set():
-            logger.info("%s: stopping", name)
+            logger.info("%(signal)s: stopping", {"signal": name})
             self.stop.set()
         elif not self.hurry.is_set():
             logger.warning(
-                "%s again: not waiting for requests in progress any longer, only for the disk; "
+                "%(signal)s again: not waiting for requests in progress any longer, only for the"
+                " disk; "
                 "a third signal exits at once",
-                name,
+                {"signal": name},
             )
             self.hurry.set()
         elif not self.force.is_set():
-            logger.warning("%s for the third time: exiting now; the next start recovers", name)
+            logger.warning(
+                "%(signal)s for the third time: exiting now; the next start recovers",
+                {"signal": name},
+            )
             self.force.set()
 
 

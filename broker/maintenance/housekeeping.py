@@ -226,10 +226,10 @@ class Housekeeping:
         elif not self._services.logs.home.room.note(error) and directory not in self._complained:
             self._complained.add(directory)
             logger.error(
-                "checkpoint of %s failed, will retry: %s. Until it succeeds, the next start has "
+                "checkpoint of %(directory)s failed, will retry: %(error)s. Until it succeeds,"
+                " the next start has "
                 "more to recover.",
-                directory,
-                error,
+                {"directory": directory, "error": error},
             )
 
     async def _retention(self) -> None:
@@ -290,7 +290,9 @@ class Housekeeping:
             except OSError as caught:
                 error = caught
                 if not self._services.logs.home.room.note(error):
-                    logger.error("cannot write a metadata snapshot, will retry: %s", error)
+                    logger.error(
+                        "cannot write a metadata snapshot, will retry: %(error)s", {"error": error}
+                    )
             keeper.finish(snapshot, error, self._services.clock.now_ms())
         while keeper.trim(self._services.clock.now_ms()):
             await pool.run(keeper.sync)
@@ -314,6 +316,9 @@ def _contained(log: Log) -> Iterator[None]:
     try:
         yield
     except (OSError, StorageError) as error:
-        logger.error("retention of %s failed: %s", log.directory, error)
+        logger.error(
+            "retention of %(directory)s failed: %(error)s",
+            {"directory": log.directory, "error": error},
+        )
     except Exception as error:
         owners.failed(Owner.TICKER, error, f"retention of {log!r}")

@@ -149,7 +149,7 @@ class LogCleaner:
             )
             result = await self._drive(compact(log, cleanable, self._limits(), now_ms))
         except CompactionAborted as reason:
-            logger.debug("compaction of %s ended: %s", log, reason)
+            logger.debug("compaction of %(log)s ended: %(reason)s", {"log": log, "reason": reason})
         except (StorageError, RecordError, OSError) as error:
             self._failed(log, error)
         except Exception as error:
@@ -199,23 +199,25 @@ class LogCleaner:
         backoff_ns = max(1000, self._services.config.log_cleaner_backoff_ms) * MS_NS
         self._resting[log.topic, log.partition] = self._services.clock.monotonic_ns() + backoff_ns
         logger.warning(
-            "cannot compact %s-%d now, will retry: %s (%s)",
-            log.topic,
-            log.partition,
-            error,
-            errno.errorcode.get(cause.errno or 0, "?"),
+            "cannot compact %(topic)s-%(partition)d now, will retry: %(error)s (%(errno)s)",
+            {
+                "topic": log.topic,
+                "partition": log.partition,
+                "error": error,
+                "errno": errno.errorcode.get(cause.errno or 0, "?"),
+            },
         )
 
     def _give_up(self, log: Log, error: Exception) -> None:
         """Exclude a log from cleaning from now on."""
         self._uncleanable[log.topic, log.partition] = log
         logger.error(
-            "Unexpected exception thrown when cleaning log %s-%d. Marking its partition as "
-            "uncleanable: %s. The broker serves it as it is, and compacts it again only after "
+            "Unexpected exception thrown when cleaning log %(topic)s-%(partition)d. Marking its"
+            " partition as "
+            "uncleanable: %(error)s. The broker serves it as it is, and compacts it again only"
+            " after "
             "a restart; `barnabas verify` shows what is damaged.",
-            log.topic,
-            log.partition,
-            error,
+            {"topic": log.topic, "partition": log.partition, "error": error},
         )
 
 

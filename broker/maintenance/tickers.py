@@ -97,6 +97,6 @@ def _wake(rest: asyncio.Future[None]) -> None:
 
 def _failed(error: Exception, name: str) -> None:
     if isinstance(error, OSError | StorageError):
-        logger.error("%s failed, will retry: %s", name, error)
+        logger.error("%(duty)s failed, will retry: %(error)s", {"duty": name, "error": error})
     else:
         owners.failed(Owner.TICKER, error, name)

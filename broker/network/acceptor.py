@@ -96,7 +96,10 @@ class Acceptor:
                     raise
                 self._metrics.accept_failures += 1
                 if self._refusals.allow() is not None:
-                    logger.error("cannot accept on %s, will retry: %s", self.listener, error)
+                    logger.error(
+                        "cannot accept on %(listener)s, will retry: %(error)s",
+                        {"listener": self.listener, "error": error},
+                    )
                 await asyncio.sleep(REST_SECONDS)
                 continue
             try:
@@ -114,7 +117,10 @@ class Acceptor:
         if refusal is not None:
             self._metrics.connections_refused += 1
             if self._refusals.allow() is not None:
-                logger.warning("Rejected connection from %s, %s.", address[0], refusal)
+                logger.warning(
+                    "Rejected connection from %(host)s, %(reason)s.",
+                    {"host": address[0], "reason": refusal},
+                )
             sock.close()
             return
         try:

@@ -308,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.reading.transport
         if transport is None:
             return
-        logger.debug("closing %s:%d: %s", self.info.peer_host, self.info.peer_port, reason)
+        logger.debug("closing %(host)s:%(port)d: %(reason)s", self.info.log_fields(reason))
         self.reading.holds |= Hold.CLOSING
         transport.abort()
 

@@ -189,12 +189,9 @@ class Handshakes:
         if dropped is not None:
             info = arrival.info
             logger.warning(
-                "Failed authentication with %s:%d on listener %s (SSL handshake failed): %s%s",
-                info.peer_host,
-                info.peer_port,
-                info.listener.name,
-                why,
-                f" ({dropped} similar lines suppressed)" if dropped else "",
+                "Failed authentication with %(host)s:%(port)d on listener %(listener)s (SSL"
+                " handshake failed): %(reason)s%(note)s",
+                info.log_fields(why, dropped),
             )
 
     def _end(self, arrival: Arrival, connection: TlsConnection | None) -> None:

@@ -127,7 +127,7 @@ class Processor:
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock)
         except OSError as error:
-            logger.debug("connection of %s was gone: %s", info.peer_host, error)
+            logger.debug("connection of %(host)s was gone: %(reason)s", info.log_fields(error))
             self.forget(connection)
             sock.close()
         except asyncio.CancelledError:
@@ -302,12 +302,9 @@ class Processor:
         if dropped is not None:
             info = connection.info
             logger.warning(
-                "closing connection of %s:%d on listener %s: %s%s",
-                info.peer_host,
-                info.peer_port,
-                info.listener.name,
-                error,
-                f" ({dropped} similar lines suppressed)" if dropped else "",
+                "closing connection of %(host)s:%(port)d on listener %(listener)s:"
+                " %(reason)s%(note)s",
+                info.log_fields(error, dropped),
             )
 
     def pause_all(self) -> None:

@@ -326,13 +326,18 @@ class FetchReading:
         code = code_of_failed_read(log, error)
         if code is ErrorCode.UNKNOWN_SERVER_ERROR:
             self._unforeseen_count += 1
-            logger.error("Error processing fetch from %s", log.directory, exc_info=error)
+            _log_unforeseen(log, error)
         self._has_errors = True
         _say_error(data, code)
 
     def _count_failures(self) -> None:
         self._metrics.request_errors += self._unforeseen_count
         self._unforeseen_count = 0
+
+
+def _log_unforeseen(log: Log, error: Exception) -> None:
+    where = {"directory": log.directory}
+    logger.error("Error processing fetch from %(directory)s", where, exc_info=error)
 
 
 def _pull(missing: Iterable[Cold]) -> None:

@@ -85,7 +85,10 @@ class LogStarts:
             try:
                 await self.delete_segments(log, now_ms, sync=True)
             except OSError as error:
-                logger.error("deletion of segments of %s failed: %s", log.directory, error)
+                logger.error(
+                    "deletion of segments of %(directory)s failed: %(error)s",
+                    {"directory": log.directory, "error": error},
+                )
         if any(log.start_offset < log.next_start_offset for log in logs):
             await self._purge()
             await self._checkpoints.write()

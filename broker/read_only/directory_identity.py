@@ -54,10 +54,14 @@ def overlay(
         cluster_id = config.barnabas_cluster_id or uuid_text(random_uuid(random_bytes))
         meta = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
         meta_properties.write(over, path, meta)
-        logger.warning("%s: %s; served as node %d", path, reason, node_id)
+        logger.warning(
+            "%(file)s: %(reason)s; served as node %(node_id)d",
+            {"file": path, "reason": reason, "node_id": node_id},
+        )
     elif config.node_id not in (None, meta.node_id):
         logger.warning(
-            "node.id=%d is ignored: the directory belongs to node %d", config.node_id, meta.node_id
+            "node.id=%(given)d is ignored: the directory belongs to node %(node_id)d",
+            {"given": config.node_id, "node_id": meta.node_id},
         )
     return over
 

@@ -3,10 +3,10 @@
 Lines go to standard error, where a container's or a service manager's log collector reads them, or
 to `barnabas.log.file` (`broker.runtime.line_file`).
 
-A line whose arguments are a mapping (`"%(topic)s …", {"topic": …}`) has these as its `fields` in
-JSON, so that programs need not parse the message; arguments without names are its `values`, in
-order. `template` is the message before the arguments are filled in; lines of one kind have the
-same.
+The arguments of a line are a mapping (`"%(topic)s …", {"topic": …}`), which are its `fields` in
+JSON, so that programs need not parse the message; those of a library, without names, are its
+`values`, in order. `template` is the message before the arguments are filled in; lines of one kind
+have the same.
 
 Lines that a client can cause at will go through a `RateLimiter`.
 

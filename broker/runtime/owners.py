@@ -171,10 +171,12 @@ class FailureLog:
         owner = context.get("owner")
         error = context.get("exception")
         logger.error(
-            "unexpected failure of %s, contained to %s%s: %r",
-            context.get("message", "a step of the loop"),
-            owner.value if isinstance(owner, Owner) else "its caller",
-            f" ({dropped} more since the last line)" if dropped else "",
-            error,
+            "unexpected failure of %(what)s, contained to %(owner)s%(note)s: %(error)r",
+            {
+                "what": context.get("message", "a step of the loop"),
+                "owner": owner.value if isinstance(owner, Owner) else "its caller",
+                "note": f" ({dropped} more since the last line)" if dropped else "",
+                "error": error,
+            },
             exc_info=error,
         )

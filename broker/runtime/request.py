@@ -60,6 +60,18 @@ class ConnectionInfo:
         self.client_id = ""
         self.software_name = self.software_version = UNNAMED
 
+    def log_fields(self, reason: object, dropped: int = 0) -> dict[str, object]:
+        """Return the fields of a line about its end; `dropped` lines like it were not written."""
+        return {
+            "host": self.peer_host,
+            "port": self.peer_port,
+            "listener": self.listener.name,
+            "client_id": self.client_id,
+            "principal": self.principal,
+            "reason": reason,
+            "note": f" ({dropped} similar lines suppressed)" if dropped else "",
+        }
+
     def introduce(self, software_name: str, software_version: str) -> None:
         """Keep what the client says of its software."""
         self.software_name = software_name[:SAID_MAX]

@@ -60,7 +60,10 @@ class SlowSteps:
                 if self._stopping.is_set():
                     return
             elapsed_ms = (self._clock.monotonic_ns() - asked_ns) // MS_NS
-            logger.warning("a step of the loop took %d ms, in %s", elapsed_ms, names)
+            logger.warning(
+                "a step of the loop took %(milliseconds)d ms, in %(tasks)s",
+                {"milliseconds": elapsed_ms, "tasks": names},
+            )
 
     def _names(self) -> str:
         """Return the calls that the loop's thread is executing, the innermost last."""

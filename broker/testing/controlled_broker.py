@@ -50,14 +50,14 @@ def run_controlled(loaded: Loaded, state: Message, stash: str, sock: socket.sock
     """
     log_lines.configure(loaded.config.barnabas_log_format, loaded.config.barnabas_log_level)
     for warning in loaded.warnings:
-        logger.warning("%s", warning)
+        logger.warning("%(warning)s", {"warning": warning})
     process.raise_descriptor_limit()
     ahead = Ahead(state.get("ahead_ns", 0))
     try:
         with asyncio.Runner(loop_factory=partial(ElasticLoop, ahead)) as runner:
             return runner.run(_run(loaded, state, ahead, stash, sock))
     except (StorageError, OSError) as error:
-        logger.error("cannot start or continue: %s", error)
+        logger.error("cannot start or continue: %(error)s", {"error": error})
         return EXIT_FAILED
 
 

@@ -154,7 +154,10 @@ class Adoption:
         try:
             last = replace(last, next_producer_id=await self._producer_ids.next())
         except StorageError as error:  # the next InitProducerId gets one
-            logger.warning("no producer id for a transaction that has used up its own: %s", error)
+            logger.warning(
+                "no producer id for a transaction that has used up its own: %(error)s",
+                {"error": error},
+            )
         return replace(decision, stages=(*before, last))
 
     def _put(
@@ -172,10 +175,10 @@ class Adoption:
     def _is_unsafe(self, transaction: Transaction, error: TransactionError) -> None:
         self._unwritten.add(transaction)
         logger.error(
-            "%s: what its partitions say of its transaction is not written yet. If the broker"
-            " stops before, the next start finds it again: %s",
-            transaction.transactional_id,
-            error,
+            "%(transactional_id)s: what its partitions say of its transaction is not written"
+            " yet. If the broker"
+            " stops before, the next start finds it again: %(error)s",
+            {"transactional_id": transaction.transactional_id, "error": error},
         )
 
     async def _until_durable(self, transaction: Transaction) -> None:
@@ -198,9 +201,9 @@ class Adoption:
             await self._endings.resume(transaction, each_place(stage))
         except TransactionError as error:
             logger.warning(
-                "%s: its transaction is decided, and not ended in every partition yet: %s",
-                transaction.transactional_id,
-                error,
+                "%(transactional_id)s: its transaction is decided, and not ended in every"
+                " partition yet: %(error)s",
+                {"transactional_id": transaction.transactional_id, "error": error},
             )
         if not later:
             return
@@ -234,17 +237,24 @@ class Adoption:
         """Log open transactions that no rule ends."""
         for producer_id, part in left[:NAMED_MAX]:
             logger.warning(
-                "%s-%d: the transaction of producer %d, epoch %d, is open from offset %d on, and"
+                "%(topic)s-%(partition)d: the transaction of producer %(producer_id)d, epoch"
+                " %(producer_epoch)d, is open from offset %(offset)d on, and"
                 " __transaction_state does not say how it ended: another broker has left it."
                 " Readers of committed records do not get past it. End it by hand: barnabas"
                 " transactions find-hanging",
-                *part.place,
-                producer_id,
-                part.epoch,
-                part.first_offset,
+                {
+                    "topic": part.place[0],
+                    "partition": part.place[1],
+                    "producer_id": producer_id,
+                    "producer_epoch": part.epoch,
+                    "offset": part.first_offset,
+                },
             )
         if len(left) > NAMED_MAX:
-            logger.warning("and %d more open transactions like these", len(left) - NAMED_MAX)
+            logger.warning(
+                "and %(transactions)d more open transactions like these",
+                {"transactions": len(left) - NAMED_MAX},
+            )
 
     def _unowned(self) -> Iterable[LeftOpen]:
         for producer_id, of_it in self._evidence.producers.items():
@@ -261,13 +271,17 @@ def _name_torn(transaction: Transaction, evidence: Evidence) -> None:
             is_last = ended.epoch == transaction.epoch and ended.closed_epoch == ended.epoch - 1
             if is_last and ended.is_commit != is_commit:
                 logger.error(
-                    "%s: its transaction of epoch %d is torn: %s in %s-%d, which was offline when"
-                    " the broker started, and %s in its other partitions",
-                    transaction.transactional_id,
-                    ended.closed_epoch,
-                    "committed" if ended.is_commit else "aborted",
-                    *ended.place,
-                    "committed" if is_commit else "aborted",
+                    "%(transactional_id)s: its transaction of epoch %(producer_epoch)d is torn:"
+                    " %(outcome)s in %(topic)s-%(partition)d, which was offline when"
+                    " the broker started, and %(outcome_elsewhere)s in its other partitions",
+                    {
+                        "transactional_id": transaction.transactional_id,
+                        "producer_epoch": ended.closed_epoch,
+                        "outcome": "committed" if ended.is_commit else "aborted",
+                        "topic": ended.place[0],
+                        "partition": ended.place[1],
+                        "outcome_elsewhere": "committed" if is_commit else "aborted",
+                    },
                 )
 
 

@@ -133,7 +133,10 @@ class Endings:
         try:
             await self._carry_out(transaction, parallel=False)
         except TransactionError as error:
-            logger.debug("%s: not ended yet: %s", transaction.transactional_id, error)
+            logger.debug(
+                "%(transactional_id)s: not ended yet: %(error)s",
+                {"transactional_id": transaction.transactional_id, "error": error},
+            )
         finally:
             self._leave(transaction)
 

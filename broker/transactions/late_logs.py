@@ -120,16 +120,22 @@ class LateLogs:
                 held_count += 1
                 if held_count <= NAMED_MAX:
                     logger.warning(
-                        "%s: its transaction is open in %s-%d, which is offline and may know how"
+                        "%(transactional_id)s: its transaction is open in"
+                        " %(topic)s-%(partition)d, which is offline and may know how"
                         " it ended. So it is neither ended nor timed out until that partition can"
                         " be opened or its topic is deleted. To abort it all the same: barnabas"
-                        " transactions abort %s",
-                        transactional_id,
-                        *unseen,
-                        transactional_id,
+                        " transactions abort %(transactional_id)s",
+                        {
+                            "transactional_id": transactional_id,
+                            "topic": unseen[0],
+                            "partition": unseen[1],
+                        },
                     )
         if held_count > NAMED_MAX:
-            logger.warning("and %d more transactions like these", held_count - NAMED_MAX)
+            logger.warning(
+                "and %(transactions)d more transactions like these",
+                {"transactions": held_count - NAMED_MAX},
+            )
 
     def _hold(self, transaction: Transaction, *, is_judged: bool = False) -> None:
         transaction.is_held = True

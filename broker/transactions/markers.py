@@ -129,12 +129,15 @@ class MarkerWriter:
             elif not markers.is_owed:
                 markers.is_owed = True
                 logger.warning(
-                    "producer %d: the %s of its transaction lacks a marker in %s-%d, written later"
-                    " or at the next start: %s",
-                    markers.marker.producer_id,
-                    "commit" if markers.marker.is_commit else "abort",
-                    *place,
-                    outcome,
+                    "producer %(producer_id)d: the %(marker)s of its transaction lacks a marker in"
+                    " %(topic)s-%(partition)d, written later or at the next start: %(error)s",
+                    {
+                        "producer_id": markers.marker.producer_id,
+                        "marker": "commit" if markers.marker.is_commit else "abort",
+                        "topic": place[0],
+                        "partition": place[1],
+                        "error": outcome,
+                    },
                 )
             if queued == 0 and not all_told.done():
                 all_told.set_result(None)

@@ -69,7 +69,10 @@ def _decode(record: Record) -> StateRecord | None:
     try:
         decoded = decode(record.key or b"", None)
     except DecodeError as error:
-        logger.warning("transaction record at offset %d ignored: %s", record.offset, error)
+        logger.warning(
+            "transaction record at offset %(offset)d ignored: %(error)s",
+            {"offset": record.offset, "error": error},
+        )
         return None
     if isinstance(decoded, UnknownTransactionRecord):
         return None
@@ -78,10 +81,9 @@ def _decode(record: Record) -> StateRecord | None:
         value = _value(record)
     except (DecodeError, ValueError) as error:
         logger.warning(
-            "transactional id %s is as good as new: its record at offset %d cannot be read: %s",
-            transactional_id,
-            record.offset,
-            error,
+            "transactional id %(transactional_id)s is as good as new: its record at offset"
+            " %(offset)d cannot be read: %(error)s",
+            {"transactional_id": transactional_id, "offset": record.offset, "error": error},
         )
     return StateRecord(transactional_id, value, record.timestamp)
 

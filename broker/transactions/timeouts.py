@@ -55,18 +55,21 @@ async def _abort(
     except TransactionError as error:
         if coordinator.store.is_news(transaction):
             logger.warning(
-                "%s: its transaction has timed out, and is not aborted yet: %s",
-                transaction.transactional_id,
-                error,
+                "%(transactional_id)s: its transaction has timed out, and is not aborted yet:"
+                " %(error)s",
+                {"transactional_id": transaction.transactional_id, "error": error},
             )
         return
     metrics.transactions_timed_out += 1
     logger.info(
-        "%s: aborted the transaction of producer %d, epoch %d: it was open for more than %d ms",
-        transaction.transactional_id,
-        producer_id,
-        epoch,
-        transaction.timeout_ms,
+        "%(transactional_id)s: aborted the transaction of producer %(producer_id)d, epoch"
+        " %(producer_epoch)d: it was open for more than %(timeout_ms)d ms",
+        {
+            "transactional_id": transaction.transactional_id,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+            "timeout_ms": transaction.timeout_ms,
+        },
     )
 
 
@@ -93,7 +96,10 @@ async def expire_ids(coordinator: TransactionCoordinator, metrics: Metrics) -> N
             try:
                 store.remove(number, some)
             except TransactionError as error:
-                logger.warning("%d transactional ids are not forgotten yet: %s", len(some), error)
+                logger.warning(
+                    "%(transactional_ids)d transactional ids are not forgotten yet: %(error)s",
+                    {"transactional_ids": len(some), "error": error},
+                )
                 break
             metrics.transactional_ids_expired += len(some)
             await asyncio.sleep(0)

@@ -188,7 +188,10 @@ class TransactionCoordinator(TransactionAdmission):
                 await self.abort(transaction, reason)
             except TransactionError as error:
                 if self.store.is_news(transaction):
-                    logger.warning("%s: not aborted: %s", transaction.transactional_id, error)
+                    logger.warning(
+                        "%(transactional_id)s: not aborted: %(error)s",
+                        {"transactional_id": transaction.transactional_id, "error": error},
+                    )
 
         name = f"the abort of {transaction.transactional_id}"
         owners.spawn(Owner.TRANSACTION, run(), name, among=self._aborting)

@@ -161,10 +161,13 @@ class TransactionLoading:
                 self._states[number] = outcomes[number]
             if newest.record_count:
                 logger.info(
-                    "loaded %d transactional ids from %d records in %d ms",
-                    len(names),
-                    newest.record_count,
-                    (self._clock.monotonic_ns() - started_ns) // MS_NS,
+                    "loaded %(transactional_ids)d transactional ids from %(records)d records in"
+                    " %(milliseconds)d ms",
+                    {
+                        "transactional_ids": len(names),
+                        "records": newest.record_count,
+                        "milliseconds": (self._clock.monotonic_ns() - started_ns) // MS_NS,
+                    },
                 )
             await self._late.judge()
             if ShardState.OFFLINE not in self._states and not self._is_left_named:
@@ -186,11 +189,11 @@ class TransactionLoading:
         if count and is_lasting and not self._is_kept_named:
             self._is_kept_named = True
             logger.warning(
-                "%d logs keep the markers that a crash has left, for ids in %s that could not be"
+                "%(logs)d logs keep the markers that a crash has left, for ids in %(topic)s that"
+                " could not be"
                 " read or written. Until it is mended and the broker starts again, retention and"
                 " compaction of these logs go no further, and a start recovers them from there",
-                count,
-                TRANSACTION_TOPIC,
+                {"logs": count, "topic": TRANSACTION_TOPIC},
             )
 
     async def _let_go(self) -> None:
@@ -211,11 +214,15 @@ class TransactionLoading:
             if not may_pass or number not in self._unread:
                 expected = isinstance(error, StorageError | RecordError | OSError)
                 logger.error(
-                    "transactions of %s-%d are not loaded: %s%s",
-                    TRANSACTION_TOPIC,
-                    number,
-                    error,
-                    ". Check the disk: the broker tries again every second." if may_pass else "",
+                    "transactions of %(topic)s-%(partition)d are not loaded: %(error)s%(note)s",
+                    {
+                        "topic": TRANSACTION_TOPIC,
+                        "partition": number,
+                        "error": error,
+                        "note": ". Check the disk: the broker tries again every second."
+                        if may_pass
+                        else "",
+                    },
                     exc_info=None if expected else error,
                 )
             self._unread.add(number)

@@ -80,13 +80,16 @@ def _first_dirty(log: Log) -> int:
     cleaned_offset = log.segments.cleaned_offset
     if cleaned_offset > log.end_offset:
         _log.warning(
-            "The last checkpoint dirty offset for partition %s-%d is %d, which is larger than the "
-            "log end offset %d. Resetting to the log start offset %d.",
-            log.topic,
-            log.partition,
-            cleaned_offset,
-            log.end_offset,
-            log.start_offset,
+            "The last checkpoint dirty offset for partition %(topic)s-%(partition)d is"
+            " %(offset)d, which is larger than the "
+            "log end offset %(end_offset)d. Resetting to the log start offset %(start_offset)d.",
+            {
+                "topic": log.topic,
+                "partition": log.partition,
+                "offset": cleaned_offset,
+                "end_offset": log.end_offset,
+                "start_offset": log.start_offset,
+            },
         )
         log.segments.cleaned_offset = log.start_offset
         log.home.checkpoint_changes += 1

@@ -153,7 +153,7 @@ class Opener:
                 said = self._said.get(attempt.wanted.key, ())
                 for line in lines:
                     if line not in said:
-                        _log.warning("%s", line)
+                        _log.warning("%(warning)s", {"warning": line})
                 self._said[attempt.wanted.key] = lines
 
     def complaints(self) -> list[str]:

@@ -78,8 +78,9 @@ def largest_timestamp(segment: SegmentReader, end: int) -> tuple[int, int]:
         found, damage = _walk(segment, 0, end, best)
     if damage is not None:
         _log.warning(
-            "The largest timestamp is that of the batches before damage and of the time index: %s",
-            damage,
+            "The largest timestamp is that of the batches before damage and of the time index:"
+            " %(error)s",
+            {"error": damage},
         )
         if entry is not None and _may_have(segment, entry[1]):
             found = max(found, entry)
@@ -91,7 +92,9 @@ def largest_timestamp_below(segment: SegmentReader, offset: int) -> tuple[int, i
     none = NO_TIMESTAMP, segment.base_offset
     found, damage = _walk(segment, 0, segment.log_file.size, none, offset)
     if damage is not None:
-        _log.warning("The largest timestamp counts only batches before damage: %s", damage)
+        _log.warning(
+            "The largest timestamp counts only batches before damage: %(error)s", {"error": damage}
+        )
     return found
 
 

@@ -103,10 +103,10 @@ class SegmentIndexes:
         if not self.damage:
             self.damage = reason
             _log.warning(
-                "Found a corrupted index file corresponding to log file %s due to %s, expected "
+                "Found a corrupted index file corresponding to log file %(file)s due to"
+                " %(reason)s, expected "
                 "entries that fit its batches; answers come from the log until it is rebuilt",
-                self._log_file.path,
-                reason,
+                {"file": self._log_file.path, "reason": reason},
             )
 
     # -- Filling ------------------------------------------------------------------------------

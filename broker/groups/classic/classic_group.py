@@ -265,7 +265,10 @@ class ClassicGroup:
             self.rebalance.renew_session(member)
         size_max = self._host.config.group_max_size
         if len(self._roster) > size_max:
-            logger.info("group %s has more than %d members", self.group_id, size_max)
+            logger.info(
+                "group %(group)s has more than %(members_max)d members",
+                {"group": self.group_id, "members_max": size_max},
+            )
             self.rebalance.prepare()
 
     def topics_changed(self, name: str) -> None:

@@ -119,7 +119,10 @@ class Generation:
             for member in self.roster:
                 topics.update(decode_subscription(member.metadata(self.protocol_name)).topics)
         except DecodeError as error:
-            logger.warning("group %s: unreadable subscriptions: %s", self.group_id, error)
+            logger.warning(
+                "group %(group)s: unreadable subscriptions: %(error)s",
+                {"group": self.group_id, "error": error},
+            )
             return None
         return frozenset(topics)
 

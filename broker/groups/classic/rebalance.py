@@ -205,7 +205,10 @@ class Rebalance:
         except GroupError as error:
             # If the broker stops before the next write, a restart loads the last generation. Its
             # members then expire.
-            logger.warning("group %s: empty generation not written: %s", group_id, error)
+            logger.warning(
+                "group %(group)s: empty generation not written: %(error)s",
+                {"group": group_id, "error": error},
+            )
 
     # -- Deadlines --------------------------------------------------------------------------------
 
@@ -244,9 +247,8 @@ class Rebalance:
             member.deadline_ns = NEVER_NS  # the answer renews the session
             return
         logger.info(
-            "group %s: member %s expired: no heartbeat",
-            self.generation.group_id,
-            member.member_id,
+            "group %(group)s: member %(member)s expired: no heartbeat",
+            {"group": self.generation.group_id, "member": member.member_id},
         )
         member.answer_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self.remove_member(member.member_id)
@@ -274,5 +276,8 @@ class Rebalance:
             for member_id in absent:
                 self.remove_member(member_id)
             group_id = self.generation.group_id
-            logger.info("group %s: removed %d members that did not sync", group_id, len(absent))
+            logger.info(
+                "group %(group)s: removed %(members)d members that did not sync",
+                {"group": group_id, "members": len(absent)},
+            )
             self.prepare()

@@ -199,18 +199,20 @@ class ConsumerGroup:
         missed = membership.deadlines.missed(now_ns)
         for member_id in missed.sessions:
             logger.info(
-                "member %s fenced from the group %s because its session expired",
-                member_id,
-                self.group_id,
+                "member %(member)s fenced from the group %(group)s because its session expired",
+                {"member": member_id, "group": self.group_id},
             )
         for member_id in missed.steps:
             logger.info(
-                "member %s fenced from the group %s because it failed to transition from epoch %d"
-                " to epoch %d within its rebalance timeout",
-                member_id,
-                self.group_id,
-                self.state.members[member_id].member_epoch,
-                self.state.target_epoch,
+                "member %(member)s fenced from the group %(group)s because it failed to"
+                " transition from epoch %(member_epoch)d"
+                " to epoch %(target_epoch)d within its rebalance timeout",
+                {
+                    "member": member_id,
+                    "group": self.group_id,
+                    "member_epoch": self.state.members[member_id].member_epoch,
+                    "target_epoch": self.state.target_epoch,
+                },
             )
         gone = dict.fromkeys((*missed.sessions, *missed.steps))
         if gone:
@@ -219,7 +221,10 @@ class ConsumerGroup:
             try:
                 migration.write_removal(membership, draft, None)
             except GroupError as error:
-                logger.warning("group %s: expired members not removed: %s", self.group_id, error)
+                logger.warning(
+                    "group %(group)s: expired members not removed: %(error)s",
+                    {"group": self.group_id, "error": error},
+                )
                 return now_ns + membership.session_timeout_ms * MS_NS
         return membership.deadlines.next_ns()
 

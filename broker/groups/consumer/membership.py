@@ -112,7 +112,10 @@ class Membership:
         try:
             self.write(draft, None)
         except GroupError as error:
-            logger.warning("group %s: new targets not written: %s", self.group_id, error)
+            logger.warning(
+                "group %(group)s: new targets not written: %(error)s",
+                {"group": self.group_id, "error": error},
+            )
             return
         self.find_targets()
 

@@ -90,12 +90,9 @@ class SaslParts:
         dropped = self.lines.allow()
         if dropped is not None:
             logger.warning(
-                "Failed authentication with %s:%d on listener %s (%s)%s",
-                info.peer_host,
-                info.peer_port,
-                info.listener.name,
-                why,
-                f" ({dropped} similar lines suppressed)" if dropped else "",
+                "Failed authentication with %(host)s:%(port)d on listener %(listener)s"
+                " (%(reason)s)%(note)s",
+                info.log_fields(why, dropped),
             )
 
 

@@ -56,18 +56,22 @@ class Audit:
             self._metrics.audit_lines_dropped += 1
             return
         logger.info(
-            "Principal = %s is Denied operation = %s from host = %s on resource = %s:LITERAL:%s"
-            " for request = %s with resourceRefCount = %d based on rule %s%s%s",
-            _short(access.principal),
-            access.operation.name,
-            access.host,
-            _TYPE_NAMES[access.resource_type],
-            _short(access.name),
-            api,
-            count,
-            decision,
-            _words(explain()),
-            f" ({dropped} such lines were left out)" if dropped else "",
+            "Principal = %(principal)s is Denied operation = %(operation)s from host = %(host)s"
+            " on resource = %(resource_type)s:LITERAL:%(resource)s"
+            " for request = %(api)s with resourceRefCount = %(resource_count)d based on rule"
+            " %(decision)s%(rule)s%(note)s",
+            {
+                "principal": _short(access.principal),
+                "operation": access.operation.name,
+                "host": access.host,
+                "resource_type": _TYPE_NAMES[access.resource_type],
+                "resource": _short(access.name),
+                "api": api,
+                "resource_count": count,
+                "decision": decision,
+                "rule": _words(explain()),
+                "note": f" ({dropped} such lines were left out)" if dropped else "",
+            },
         )
 
 

@@ -82,15 +82,14 @@ class ValidatorMaker:
 def _warn(settings: TokenSettings) -> None:
     if not settings.url:
         logger.warning(
-            "OAUTHBEARER believes tokens without a signature: anybody may be anybody (%s)",
-            UNSECURED,
+            "OAUTHBEARER believes tokens without a signature: anybody may be anybody (%(key)s)",
+            {"key": UNSECURED},
         )
         return
     if settings.is_overheard:
         logger.warning(
-            "%s=%s: who can change what travels there chooses the keys; use https:",
-            URL,
-            settings.url,
+            "%(key)s=%(url)s: who can change what travels there chooses the keys; use https:",
+            {"key": URL, "url": settings.url},
         )
     if not settings.audiences:
         logger.warning(

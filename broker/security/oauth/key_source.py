@@ -72,7 +72,8 @@ class KeySource:
                 f"; the {len(self._keys)} keys read before stay in use" if len(self._keys) else ""
             )
             logger.warning(
-                "the keys for tokens cannot be read from %s: %s%s", self.url, error, kept
+                "the keys for tokens cannot be read from %(url)s: %(error)s%(note)s",
+                {"url": self.url, "error": error, "note": kept},
             )
         finally:
             self._reading = None

@@ -90,10 +90,9 @@ class TlsListeners:
             self._metrics.tls_reloads += 1
             _tell(made)
             logger.info(
-                "listener %s uses the certificate of %s for new connections (subject %s)",
-                name,
-                made.place,
-                made.certificate.subject,
+                "listener %(listener)s uses the certificate of %(file)s for new connections"
+                " (subject %(subject)s)",
+                {"listener": name, "file": made.place, "subject": made.certificate.subject},
             )
 
     # -- by the files ----------------------------------------------------------------------------
@@ -131,9 +130,9 @@ class TlsListeners:
             except TlsError as error:
                 self._metrics.tls_reload_failures += 1
                 logger.error(
-                    "listener %s keeps its certificate, since the new one cannot be used: %s",
-                    name,
-                    error,
+                    "listener %(listener)s keeps its certificate, since the new one cannot be"
+                    " used: %(error)s",
+                    {"listener": name, "error": error},
                 )
             else:
                 if self._current[name].settings == settings:  # no request came in between
@@ -147,16 +146,18 @@ class TlsListeners:
             if days < EXPIRY_WARNING_DAYS and self._told_day.get(name) != now_ms // DAY_MS:
                 self._told_day[name] = now_ms // DAY_MS
                 logger.warning(
-                    "the certificate of listener %s expires in %d days: replace %s",
-                    name,
-                    days,
-                    found.place,
+                    "the certificate of listener %(listener)s expires in %(days)d days: replace"
+                    " %(file)s",
+                    {"listener": name, "days": days, "file": found.place},
                 )
 
 
 def _tell(found: ServerTls) -> None:
     for warning in found.warnings:
-        logger.warning("listener %s: %s", found.settings.listener, warning)
+        logger.warning(
+            "listener %(listener)s: %(warning)s",
+            {"listener": found.settings.listener, "warning": warning},
+        )
 
 
 def _check_replaces(before: ServerTls, after: ServerTls) -> None:

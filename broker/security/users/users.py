@@ -100,4 +100,7 @@ def _log(plan: UserPlan, by: str) -> None:
         if changes:
             names = ", ".join(list(changes)[:NAMES_LOGGED_MAX])
             more = ", …" if len(changes) > NAMES_LOGGED_MAX else ""
-            logger.info("%s %s %d SCRAM credentials: %s%s", by, verb, len(changes), names, more)
+            logger.info(
+                "%(by)s %(verb)s %(credentials)d SCRAM credentials: %(named)s%(note)s",
+                {"by": by, "verb": verb, "credentials": len(changes), "named": names, "note": more},
+            )
