@@ -11,23 +11,24 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 def size_text(count: float) -> str:
-    """Return bytes with three digits that count."""
-    return _scaled(count, _STEP, _SIZES)
+    """Return a number of bytes, above 1,023 to one decimal of a unit."""
+    size = float(count)
+    for unit in _SIZES:
+        if abs(size) < _STEP or unit == _SIZES[-1]:
+            return f"{size:.{0 if unit == 'B' else 1}f} {unit}"
+        size /= _STEP
+    raise AssertionError(count)
 
 
 def count_text(count: float) -> str:
     """Return a number with three digits that count."""
-    return _scaled(count, 1_000, _COUNTS)
-
-
-def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
     value = float(count)
-    for unit in units:
-        if abs(value) < 999.5 or unit == units[-1]:
-            is_whole = unit == units[0] and value == int(value)
+    for unit in _COUNTS:
+        if abs(value) < 999.5 or unit == _COUNTS[-1]:
+            is_whole = not unit and value == int(value)
             digits = 0 if is_whole else max(0, 3 - len(f"{value:.0f}"))
             return f"{value:.{digits}f} {unit}".rstrip()
-        value /= step
+        value /= 1_000
     raise AssertionError("the last unit takes everything")
 
 

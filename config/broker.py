@@ -59,6 +59,7 @@ class BrokerConfig(SaslKeys):
         self._check_directory()
         self._check_limits()
         self._check_cleaner()
+        self._check_topics_at_start()
         if "broker" not in self.process_roles:
             roles = ",".join(self.process_roles)
             raise ConfigError(
@@ -113,6 +114,17 @@ class BrokerConfig(SaslKeys):
                 value="0",
                 allowed="1 or more, or 0 with overrides",
             )
+
+    def _check_topics_at_start(self) -> None:
+        for entry in self.barnabas_create_topics:
+            replicas = [*entry.split(":"), "", "", ""][2]
+            if replicas not in ("", "1") and not self.barnabas_replication_factor_clamp:
+                raise ConfigError(
+                    f"{entry} asks for {replicas} replicas, and one node keeps 1",
+                    key="barnabas.create.topics",
+                    value=",".join(self.barnabas_create_topics),
+                    allowed="1 replica, or more with barnabas.replication.factor.clamp=true",
+                )
 
     def _protocols(self) -> dict[str, str]:
         protocols = parse_protocol_map(self.listener_security_protocol_map)

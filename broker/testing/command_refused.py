@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
+
+from config.sources import closest
 
 T = TypeVar("T")
 
@@ -15,10 +16,8 @@ class CommandRefused(Exception):
 
 def suggestion(name: str, known: Collection[str]) -> str:
     """Return " Did you mean ...?" for a misspelt name; "" if nothing known is like it."""
-    found = get_close_matches(name.lower(), sorted(known), 1, 0.6)
-    if not found:
-        found = get_close_matches(name.upper(), sorted(known), 1, 0.6)
-    return f" Did you mean {found[0]}?" if found else ""
+    found = closest(name.lower(), known) or closest(name.upper(), known)
+    return f" Did you mean {found}?" if found else ""
 
 
 def command_of(name: str, known: Mapping[str, T]) -> T:

@@ -34,6 +34,7 @@ from urllib.parse import urlsplit
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, command_of
 from broker.testing.message_line import Message
+from broker.testing.own_directory import OwnDirectory
 from broker.testing.ward import NO_SESSIONS, USUAL, Ward
 from config.load import Loaded
 
@@ -62,13 +63,14 @@ def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: st
     settings = {name: value for name, value in usual.items() if name not in loaded.static}
     directory = os.path.abspath(loaded.config.data_directory)
     beside = ""
+    own: OwnDirectory | None = None
     ward: Ward | None = None
     try:
         if not address[1] and not any(name in loaded.static for name in DATA):
-            beside = tempfile.mkdtemp(prefix="barnabas-")
-            directory = settings[DATA[0]] = os.path.join(beside, "data")
+            own = OwnDirectory()
+            directory = settings[DATA[0]] = os.path.join(own.path, "data")
         warm.load()
-        beside = beside or _directory_beside(directory)
+        beside = own.path if own is not None else _directory_beside(directory)
         ward = Ward(directory, settings, None, read, beside)
         _serve(ward, address, starter)
     except ToldToStop:
@@ -78,7 +80,9 @@ def serve(loaded: Loaded, read: Callable[[Mapping[str, str]], Loaded], place: st
     finally:
         if ward is not None:
             ward.end()
-        if beside:
+        if own is not None:
+            own.remove()
+        elif beside:
             shutil.rmtree(beside, ignore_errors=True)
     return ward.exit_code
 

@@ -18,7 +18,6 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final, NoReturn
@@ -26,6 +25,7 @@ from typing import Final, NoReturn
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, check_names, command_of
 from broker.testing.message_line import Message, MessageReader, line_of
+from broker.testing.own_directory import OwnDirectory
 from broker.testing.ward import USUAL, Ward
 
 RECEIVE_BYTES: Final = 64 * 1024
@@ -35,13 +35,13 @@ BROKERS_MAX: Final = 256
 def run(directory: str | None, parent: int) -> int:
     """Serve until the program with the process id `parent` ends; return the exit code."""
     warm.load()
-    root = tempfile.mkdtemp(prefix="barnabas-", dir=directory)
-    nursery = Nursery(root)
+    root = OwnDirectory(directory)
+    nursery = Nursery(root.path)
     try:
         _serve(nursery, parent)
     finally:
         nursery.end_all()
-        shutil.rmtree(root, ignore_errors=True)
+        root.remove()
     return 0
 
 

@@ -102,9 +102,9 @@ def _as_json(done: Done) -> dict[str, Any]:
 
 
 def _size(count: int) -> str:
-    from client.files.texts import bytes_text
+    from client.units import size_text
 
-    return bytes_text(count)
+    return size_text(count)
 
 
 def _files(count: int) -> str:

@@ -121,8 +121,8 @@ def list_topics(
     *, sizes: bool, by_size: bool, bootstrap: str, timeout_s: float, as_json: bool
 ) -> None:
     """List all topics, with their partition counts and sizes on disk."""
-    from client.files.texts import bytes_text
     from client.kafka import admin
+    from client.units import size_text
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.cluster(connection).topics
@@ -149,7 +149,7 @@ def list_topics(
         columns,
         [
             [row["topic"], row["partitions"]]
-            + ([bytes_text(row["bytes"])] if "bytes" in row else [])
+            + ([size_text(row["bytes"])] if "bytes" in row else [])
             for row in rows
         ],
     )
@@ -224,7 +224,7 @@ def describe(
 
 def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
     from client.commands.times import time_text
-    from client.files.texts import bytes_text
+    from client.units import size_text
 
     configs = ",".join(f"{key}={value}" for key, value in sorted(topic["configs"].items()))
     click.echo(
@@ -244,7 +244,7 @@ def _show_description(topic: dict[str, Any], *, with_time: bool) -> None:
             ",".join(map(str, one["isr"])),
             one["start_offset"],
             one["end_offset"],
-            "" if one["bytes"] is None else bytes_text(one["bytes"]),
+            "" if one["bytes"] is None else size_text(one["bytes"]),
         ]
         if with_time:
             found = one["at_time"]
@@ -263,8 +263,9 @@ def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeou
 
     Shows what will be deleted and asks first. Where there is no terminal, pass --yes.
     """
-    from client.files.texts import bytes_text, plural
+    from client.files.texts import plural
     from client.kafka import admin
+    from client.units import size_text
 
     with connect(bootstrap, timeout_s) as connection:
         found = admin.topics(connection, names)
@@ -286,7 +287,7 @@ def delete(names: tuple[str, ...], *, deletion: Deletion, bootstrap: str, timeou
             doomed,
             lambda row: (
                 f"{row['topic']}, {plural(row['partitions'], 'partition')}, "
-                f"about {plural(row['records'], 'record')}, {bytes_text(row['bytes'])}"
+                f"about {plural(row['records'], 'record')}, {size_text(row['bytes'])}"
             ),
             lambda: admin.delete_topics(connection, names),
         )

@@ -103,7 +103,8 @@ def _ignore(_value: object) -> None:
 
 def _tell(report: Report, holder: int | None, *, quiet: bool) -> None:
     """Print the report as text."""
-    from client.files.texts import bytes_text, plural
+    from client.files.texts import plural
+    from client.units import size_text
 
     for finding in report.findings:
         if not (quiet and finding.weight == "note"):
@@ -117,7 +118,7 @@ def _tell(report: Report, holder: int | None, *, quiet: bool) -> None:
         click.echo(f"A broker ({who}) is running on it; records appended meanwhile were not read.")
     checked = (
         f"{plural(report.partition_count, 'partition')}, {plural(report.file_count, 'file')}, "
-        f"{plural(report.batch_count, 'batch')}, {bytes_text(report.size_bytes)} of log"
+        f"{plural(report.batch_count, 'batch')}, {size_text(report.size_bytes)} of log"
     )
     if report.record_count:
         checked += f", {plural(report.record_count, 'record')} opened"

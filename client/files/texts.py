@@ -1,4 +1,4 @@
-"""Small texts that the tools print: bytes, sizes and counts, as text or JSON."""
+"""Small texts that the tools print: bytes and counts, as text or JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 # Characters that would move a terminal's cursor, break a line or start a control sequence.
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def shown(data: bytes) -> str:
@@ -32,16 +31,6 @@ def as_json(name: str, data: bytes | None) -> dict[str, Any]:
         return {name: data.decode("utf-8")}
     except UnicodeDecodeError:
         return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
-
-
-def bytes_text(count: int) -> str:
-    """Return a number of bytes with a unit, to one decimal."""
-    size = float(count)
-    for unit in _UNITS:
-        if abs(size) < 1024 or unit == _UNITS[-1]:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError(count)
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ import pytest
 from tests.support.broker_process import BrokerNotReady, BrokerProcess
 from tests.support.patience import Limit
 from tests.support.raw_client import RawClient
+
+
+@pytest.fixture(autouse=True)
+def _without_nohup() -> Iterator[None]:
+    """Under nohup a broker would inherit that SIGHUP is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def until(said: str, path: Path) -> str:

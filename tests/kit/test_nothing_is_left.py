@@ -65,6 +65,10 @@ def test_a_kill_leaves_no_process_and_no_directory(tmp_path, victim):
         for pid in others:
             os.kill(pid, signal.SIGKILL)
         process.communicate()
+    if victim == "nursery":  # the next one removes what it has left
+        assert os.path.isdir(directory)
+        assert inner_pytest.run(tmp_path, "def test_one(barnabas): pass\n")[0] == 0
+        assert not list(tmp_path.glob("barnabas-*"))
 
 
 def test_an_ordinary_end_leaves_nothing(tmp_path):

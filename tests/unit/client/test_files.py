@@ -17,7 +17,7 @@ from client.files.dump import (
 from client.files.dump_log import JSON, SHORT, Shown
 from client.files.findings import KEPT_MAX, Report
 from client.files.metadata_json import camel, control_text, metadata_object
-from client.files.texts import as_json, bytes_text, one_line, plural, shown
+from client.files.texts import as_json, one_line, plural, shown
 from protocol.errors import DecodeError
 from protocol.kafka.codec import encode_message
 from protocol.metadata_records import KRaftVersionRecord, PartitionRecord, TopicRecord
@@ -327,12 +327,6 @@ def test_small_texts():
     assert shown(b"a\tb\x07\xc3\xa9\x9b") == "a\tb\\x07é\ufffd"
     assert one_line("a\u2028\x9b") == "a\\u2028\\x9b"
     assert as_json("key", None) == {"key": None}
-    assert [bytes_text(n) for n in (0, 1023, 1024, 5 << 30)] == [
-        "0 B",
-        "1023 B",
-        "1.0 KiB",
-        "5.0 GiB",
-    ]
     assert [plural(1, "file"), plural(2, "batch"), plural(1000, "file")] == [
         "1 file", "2 batches", "1,000 files",
     ]  # fmt: skip

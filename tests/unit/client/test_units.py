@@ -7,10 +7,10 @@ from client.units import count_text, duration_text, size_text
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1023, "1.00 KiB"), (1536, "1.50 KiB"), (10 << 20, "10.0 MiB"),
-     (1.98, "1.98 B"), (5 << 60, "5120 PiB")],
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"),
+     (1.98, "2 B"), (5 << 60, "5120.0 PiB")],
 )  # fmt: skip
-def test_sizes_have_three_digits(count: float, text: str) -> None:
+def test_sizes_have_one_decimal(count: float, text: str) -> None:
     assert size_text(count) == text
 
 

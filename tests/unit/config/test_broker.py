@@ -77,6 +77,8 @@ ACCEPTED = [
     {"max_connections_per_ip": 0, "max_connections_per_ip_overrides": "127.0.0.1:5"},
     {"process_roles": ("broker",)},
     {"advertised_listeners": ("PLAINTEXT://:9092",)},
+    {"barnabas_create_topics": ("a", "b:3", "c:1:1", "d:1:1:", "e:1:1:compact", "...")},
+    {"barnabas_create_topics": ("a:1:3",), "barnabas_replication_factor_clamp": True},
 ]
 REFUSED = [
     ({"log_dirs": ("a", "b")}, "log.dirs"),
@@ -88,6 +90,7 @@ REFUSED = [
     ({"max_connections_per_ip_overrides": ":4"}, "max.connections.per.ip.overrides"),
     ({"max_connections_per_ip_overrides": "1.2.3.4:-1"}, "max.connections.per.ip.overrides"),
     ({"process_roles": ("controller",)}, "process.roles"),
+    ({"barnabas_create_topics": ("a", "b:1:2")}, "barnabas.create.topics"),
     ({"listeners": ("SASL_TLS://:9092",)}, "listeners"),
     ({"listeners": ("INSIDE://:9092",)}, "listeners"),
     ({"listener_security_protocol_map": "PLAINTEXT"}, "listener.security.protocol.map"),

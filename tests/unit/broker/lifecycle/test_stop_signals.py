@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,14 @@ from broker.lifecycle import stop_signals
 from broker.lifecycle.stop_signals import StopSignals
 
 HANDLED = (*stop_signals.STOPPING, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def _without_nohup() -> Iterator[None]:
+    """Under nohup a test would inherit that SIGHUP is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def asked(signals: StopSignals) -> list[bool]:
