@@ -13,7 +13,8 @@ from typing import Any
 
 ASSIGNORS = {"uniform", "range"}
 TOPIC_AT_START = re.compile(
-    r"(?!\.\.?(:|\Z))[a-zA-Z0-9._-]{1,249}(:[1-9][0-9]{0,4}(:[1-9][0-9]{0,4}(:(compact|delete))?)?)?\Z"
+    r"(?!\.\.?(:|\Z))[a-zA-Z0-9._-]{1,249}"
+    r"(:[1-9][0-9]{0,4}(:[1-9][0-9]{0,4}(:(compact|delete))?)?)?\Z"
 )
 REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 

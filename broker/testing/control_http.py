@@ -94,6 +94,7 @@ def _serve(ward: Ward, address: tuple[str, int], starter: int) -> None:
         if not address[1]:
             server.tell()
         while not ward.has_failed:
+            server.timeout = 0 if ward.tidy() else POLL_SECONDS
             server.handle_request()
             if not address[1] and os.getppid() != starter:
                 raise ToldToStop

@@ -1,35 +1,62 @@
-"""A copy of a data directory: holes stay holes, since an index reserves 10 MiB of them."""
+"""Copies and removals of data directories, file by file, so that they can wait between two files.
+
+Holes stay holes in a copy, since an index reserves 10 MiB of them.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
+from collections.abc import Iterator
+from typing import Final
+
+PIECE_BYTES: Final = 1024 * 1024
 
 
-def copy_directory(source: str, target: str) -> None:
-    """Copy files and directories below `source` to `target`, which is empty or missing."""
+def copying(source: str, target: str) -> Iterator[int]:
+    """Copy what is below `source` to `target`, which is empty or missing.
+
+    Yields the bytes that were copied since the last time, at least once for each file.
+    """
     os.makedirs(target, 0o750, exist_ok=True)
-    for entry in os.scandir(source):
+    for entry in _entries(source):
         there = os.path.join(target, entry.name)
         if entry.is_dir(follow_symlinks=False):
-            copy_directory(entry.path, there)
+            yield from copying(entry.path, there)
         elif entry.is_symlink():
             os.symlink(os.readlink(entry.path), there)
         else:
-            _copy_file(entry.path, there)
+            yield from _copy_file(entry.path, there)
 
 
-def empty_directory(path: str) -> None:
-    """Remove what is in a directory, which may be where a disk is mounted."""
-    for entry in os.scandir(path):
+def emptying(path: str) -> Iterator[None]:
+    """Remove what is in a directory, which may be where a disk is mounted; yield at each file."""
+    for entry in _entries(path):
         if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
+            yield from removing(entry.path)
         else:
             os.unlink(entry.path)
+            yield
 
 
-def _copy_file(source: str, target: str) -> None:
+def removing(path: str) -> Iterator[None]:
+    """Remove a directory; yield after each file."""
+    yield from emptying(path)
+    os.rmdir(path)
+
+
+def finish(steps: Iterator[object]) -> None:
+    """Go through all steps without waiting."""
+    for _ in steps:
+        pass
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    with os.scandir(path) as entries:
+        return list(entries)
+
+
+def _copy_file(source: str, target: str) -> Iterator[int]:
     ours = os.open(source, os.O_RDONLY)
     theirs = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, os.fstat(ours).st_mode & 0o777)
     try:
@@ -37,14 +64,16 @@ def _copy_file(source: str, target: str) -> None:
         while (begin := _next_data(ours, position)) is not None:
             position = os.lseek(ours, begin, os.SEEK_HOLE)
             while begin < position:
-                piece = os.pread(ours, min(position - begin, 1024 * 1024), begin)
+                piece = os.pread(ours, min(position - begin, PIECE_BYTES), begin)
                 if not piece:
                     break
                 begin += os.pwrite(theirs, piece, begin)
+                yield len(piece)
         os.ftruncate(theirs, os.fstat(ours).st_size)
     finally:
         os.close(ours)
         os.close(theirs)
+    yield 0
 
 
 def _next_data(fd: int, position: int) -> int | None:

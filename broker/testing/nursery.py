@@ -4,7 +4,8 @@
             <─ a line of JSON from standard output ─        <── socket pairs ──
 
 It has one thread and no event loop, since its children must find neither. It serves one command at
-a time, and compiles codecs while there is none.
+a time. While there is none it compiles codecs, copies snapshots that may be restored next, and
+removes what has been left.
 
 Nothing may be left behind when the program ends, however it ends. So the nursery ends its children
 and removes its directory when standard input ends, when the program's process has gone (a pidfd
@@ -19,13 +20,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Final, NoReturn
 
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, check_names, command_of
 from broker.testing.message_line import Message, MessageReader, line_of
 from broker.testing.own_directory import OwnDirectory
+from broker.testing.removal_queue import RemovalQueue
 from broker.testing.ward import USUAL, Ward
 
 RECEIVE_BYTES: Final = 64 * 1024
@@ -58,14 +59,15 @@ def _serve(nursery: Nursery, parent: int) -> None:
         signal.signal(number, _leave)
     reader = MessageReader()
     idle: Iterator[None] = warm.compile_codecs()
-    is_warm = False
+    has_more = True
     while True:
-        ready = [number for number, _ in poller.poll(0 if not is_warm else None)]
+        ready = [number for number, _ in poller.poll(0 if has_more else None)]
         if told in ready:
             return
         if not ready:
-            is_warm = next(idle, idle) is idle
+            has_more = next(idle, idle) is not idle or nursery.tidy()
             continue
+        has_more = True
         data = os.read(0, RECEIVE_BYTES)
         if not data:
             return
@@ -97,6 +99,7 @@ class Nursery:
     def __init__(self, root: str) -> None:
         self._root = root
         self._wards: dict[int, Ward] = {}
+        self._removals = RemovalQueue(os.path.join(root, "removed"))
         self._next = 0
         self._commands: dict[str, Callable[[Message], Message]] = {
             "start": self._start,
@@ -120,6 +123,10 @@ class Nursery:
         except (CommandRefused, OSError) as error:
             return {"refused": str(error), **number}
 
+    def tidy(self) -> bool:
+        """Do a little of what can wait; return whether there is more of it."""
+        return any(ward.tidy() for ward in self._wards.values()) or self._removals.step()
+
     def end_all(self) -> None:
         """End all brokers."""
         for ward in self._wards.values():
@@ -134,7 +141,8 @@ class Nursery:
         home = os.path.join(self._root, str(self._next))
         os.mkdir(home, 0o700)
         log_path = os.path.join(home, "broker.log")
-        ward = Ward(os.path.join(home, "data"), {**USUAL, **message.get("settings", {})}, log_path)
+        settings = {**USUAL, **message.get("settings", {})}
+        ward = Ward(os.path.join(home, "data"), settings, log_path, removals=self._removals)
         try:
             where = ward.start()
         except BaseException:
@@ -148,8 +156,11 @@ class Nursery:
         ward = self._ward(message)
         ward.end()
         del self._wards[message["broker"]]
-        with suppress(OSError):
-            shutil.rmtree(os.path.dirname(ward.directory))
+        home = os.path.dirname(ward.directory)
+        try:
+            self._removals.take(home)
+        except OSError:
+            shutil.rmtree(home, ignore_errors=True)
         return {}
 
     def _ward(self, message: Message) -> Ward:

@@ -14,11 +14,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from broker.testing.command_refused import CommandRefused, suggestion
-from broker.testing.directory_copy import copy_directory, empty_directory
+from broker.testing.command_refused import CommandRefused
+from broker.testing.directory_copy import copying, finish
 from broker.testing.hatched import ANSWER_SECONDS, Hatched
 from broker.testing.hatching import hatch
+from broker.testing.kept_directories import KeptDirectories
 from broker.testing.message_line import Message
+from broker.testing.removal_queue import RemovalQueue
 from config.errors import ConfigError
 from config.load import Loaded, load
 
@@ -45,13 +47,17 @@ class Ward:
         log_path: str | None = None,
         read: Callable[[Mapping[str, str]], Loaded] | None = None,
         beside: str | None = None,
+        removals: RemovalQueue | None = None,
     ) -> None:
         """`read` returns the configuration with given settings; without it they are all.
 
-        `beside` is this broker's own directory for snapshots and for files that lose their names.
+        `beside` is this broker's own directory for snapshots and for files that lose their names;
+        `removals` is where others' directories go, too.
         """
         self.directory = directory
         self._beside = beside or os.path.dirname(directory)
+        self._removals = removals or RemovalQueue(os.path.join(self._beside, "removed"))
+        self._snapshots = KeptDirectories(os.path.join(self._beside, "snapshots"), self._removals)
         self.log_path = log_path
         self._settings = dict(settings)
         self._owns_settings = read is None
@@ -134,20 +140,18 @@ class Ward:
 
     def snapshot(self, name: str) -> Message:
         """Copy the directory as it is now; the broker stands still meanwhile."""
-        place = self._snapshot_of(name)
-        if os.path.lexists(place):
-            raise CommandRefused(f"there is a snapshot {name!r} already: give it another name")
-        os.makedirs(os.path.dirname(place), exist_ok=True)
+        place = self._snapshots.new_place(name)
         try:
             self._copy(place)
-        except BaseException:  # half a snapshot is none
-            shutil.rmtree(os.path.dirname(place), ignore_errors=True)
+        except BaseException:
+            self._snapshots.drop(name)
             raise
+        self._snapshots.prepare(name)
         return {}
 
     def _copy(self, place: str) -> None:
         if not self.is_running:
-            copy_directory(self.directory, place)
+            finish(copying(self.directory, place))
             return
         self._copy_running(place)
         self._make_clean(place)
@@ -156,7 +160,7 @@ class Ward:
         self.child.ask({"do": "settle"})
         self.child.signal(signal.SIGSTOP)
         try:
-            copy_directory(self.directory, place)
+            finish(copying(self.directory, place))
         finally:
             self.child.signal(signal.SIGCONT)
 
@@ -176,19 +180,15 @@ class Ward:
 
     def restore(self, name: str) -> Message:
         """End the life, and begin another one on the copy of a snapshot."""
-        place = self._snapshot_of(name)
-        if not os.path.isdir(place):
-            kept = os.path.dirname(os.path.dirname(place))
-            known = sorted(os.listdir(kept)) if os.path.isdir(kept) else []
-            raise CommandRefused(
-                f"there is no snapshot {name!r}; there are {', '.join(known) or 'none'}."
-                f"{suggestion(name, known)}"
-            )
+        self._snapshots.check(name)
         if self.is_running:
             self.kill()
-        empty_directory(self.directory)
-        copy_directory(place, self.directory)
+        self._snapshots.put(name, self.directory)
         return self.start()
+
+    def tidy(self) -> bool:
+        """Do a little of what can wait; return whether there is more of it."""
+        return self._snapshots.step() or self._removals.step()
 
     def cut_power(self) -> Message:
         """End the life, and take back what the disk was not told to keep."""
@@ -198,13 +198,6 @@ class Ward:
         answer = child.ask({"do": "cut_power"})
         child.kill()  # it does that itself, sooner or later
         return answer
-
-    def _snapshot_of(self, name: str) -> str:
-        if not name or not name.replace("-", "").replace("_", "").isalnum():
-            raise CommandRefused(
-                f"the name of the snapshot is {name!r}, expected letters, digits, - and _"
-            )
-        return os.path.join(self._beside, "snapshots", name, "data")
 
     def end(self) -> None:
         """End the child, if there is one."""

@@ -127,6 +127,9 @@ class LateRecords:
             if not self._is_open(name):  # a start completes it
                 self.drop(name)
                 return True
-            logger.debug("%s: the end of its transaction is recorded later: %s", name, error)
+            logger.debug(
+                "%(transactional_id)s: the end of its transaction is recorded later: %(error)s",
+                {"transactional_id": name, "error": error},
+            )
             return False
         return True

@@ -9,7 +9,7 @@ import pytest
 from broker.testing import warm
 from broker.testing.command_refused import CommandRefused, check_names
 from broker.testing.controlled_files import ControlledFiles
-from broker.testing.directory_copy import copy_directory
+from broker.testing.directory_copy import copying, finish
 from broker.testing.message_line import MessageReader, line_of
 from broker.testing.nth_times import NthTimes
 from broker.testing.nursery import Nursery
@@ -90,7 +90,7 @@ def test_a_copy_keeps_holes_and_names(tmp_path):
         file.seek(5_000_000)
         file.write(b"here")
     (source / "empty").touch()
-    copy_directory(str(source), str(tmp_path / "copy"))
+    finish(copying(str(source), str(tmp_path / "copy")))
     copied = tmp_path / "copy" / "inner" / "sparse"
     assert copied.read_bytes() == (source / "inner" / "sparse").read_bytes()
     assert copied.stat().st_blocks * 512 < 1024 * 1024
