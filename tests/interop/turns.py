@@ -108,6 +108,12 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_read_only": ("broker/read_only/*", "storage/files/overlay.py", *LOG, *METADATA),
     "test_record_fields": (*MSGPACK, "protocol/records.py"),
     "test_refusals": (*ADMIN, *METADATA),
+    "test_retention_of_the_kit": (
+        "broker/testing/*",
+        "broker/maintenance/housekeeping.py",
+        "storage/retention.py",
+        "storage/trimming.py",
+    ),
     "test_rights": ("broker/rights/*", "broker/security/acl/*", "broker/handlers/*"),
     "test_streams": (*TRANSACTIONS, *LOG, "broker/handlers/delete_records.py"),
     "test_tls_clients": ("broker/security/*", "broker/network/*", *ADMIN),
