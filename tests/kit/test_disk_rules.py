@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def produced(broker, topic, value=b"v", timeout_ms=3_000):
@@ -77,3 +78,99 @@ def test_a_read_error_reaches_the_consumer(barnabas):
         barnabas.records(topic)
     assert rule.met == 1
     assert len(barnabas.records(topic)) == 1
+
+
+def consumed(broker, topic):
+    """Return the first value that librdkafka reads of a partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "g", "fetch.error.backoff.ms": 10}
+    )
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    try:
+        message = consumer.poll(30)
+        while message is not None and message.error():
+            message = consumer.poll(30)
+        assert message is not None
+        return message.value()
+    finally:
+        consumer.close()
+
+
+def test_a_read_error_is_retried_by_a_consumer(barnabas):
+    topic = barnabas.topic()
+    barnabas.produce(topic, "v")
+    rule = barnabas.rule(call="pread", file=f"{topic}-0/*.log", error="EIO", nth="1-2")
+    assert consumed(barnabas, topic) == b"v"
+    assert rule.met == 2
+
+
+@pytest.mark.parametrize("error", ["EMFILE", "EDQUOT", "EROFS"])
+def test_a_log_is_created_when_its_files_can_be(barnabas, error):
+    """The topic is recorded, and its log is tried again: the producer waits for it."""
+    rule = barnabas.rule(call="create", file="t-0/*", error=error, nth=1, must_be_met=True)
+    admin = AdminClient({"bootstrap.servers": barnabas.bootstrap})
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(30)
+    assert produced(barnabas, "t", timeout_ms=20_000) is None
+    assert rule.met == 1
+    assert len(barnabas.records("t")) == 1
+
+
+def test_a_log_is_opened_when_its_files_can_be(barnabas):
+    topic = barnabas.topic()
+    barnabas.produce(topic, "v")
+    barnabas.rule(call="open", file=f"{topic}-0/*.log", error="EIO", nth=1, must_be_met=True)
+    barnabas.restart()
+    assert consumed(barnabas, topic) == b"v"
+
+
+def test_a_directory_is_not_synced(barnabas):
+    """What is acknowledged has a name on the disk: the log fails, and is whole after a restart."""
+    topic = barnabas.topic()
+    barnabas.rule(call="sync_directory", error="EIO", nth=1, must_be_met=True)
+    error = produced(barnabas, topic, timeout_ms=600)
+    assert error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
+    barnabas.restart()
+    assert produced(barnabas, topic) is None
+
+
+def test_a_topic_is_deleted_though_its_directory_keeps_its_name(barnabas):
+    topic = barnabas.topic()
+    barnabas.produce(topic, "v")
+    barnabas.rule(call="rename", file=f"{topic}-0*", error="EIO", nth=1, must_be_met=True)
+    admin = AdminClient({"bootstrap.servers": barnabas.bootstrap})
+    admin.delete_topics([topic])[topic].result(30)
+    assert topic not in admin.list_topics(timeout=30).topics
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    assert produced(barnabas, topic, b"new", timeout_ms=20_000) is None
+    assert [record.value for record in barnabas.records(topic)] == [b"new"]
+
+
+def test_retention_deletes_though_a_file_stays(barnabas):
+    topic = barnabas.topic()
+    barnabas.produce(topic, "old")
+    barnabas.rule(call="unlink", file="*", error="EIO", nth=1, must_be_met=True)
+    barnabas.advance(days=8)
+    barnabas.produce(topic, "new")
+    barnabas.advance(minutes=2)  # file.delete.delay.ms
+    assert consumed(barnabas, topic) == b"new"
+
+
+def test_a_checkpoint_that_is_not_written_loses_nothing(barnabas):
+    topic = barnabas.topic()
+    assert produced(barnabas, topic) is None
+    barnabas.rule(call="replace", file="*", error="EIO", must_be_met=True)
+    barnabas.advance(minutes=5)
+    barnabas.kill()
+    barnabas.restart()
+    assert consumed(barnabas, topic) == b"v"
+
+
+def test_a_torn_write_is_cut_when_it_can_be(barnabas):
+    topic = barnabas.topic()
+    barnabas.produce(topic, "v")
+    half = barnabas.rule(call="pwrite", file=f"{topic}-0/*.log", half=True)
+    assert produced(barnabas, topic, timeout_ms=300) is not None
+    half.remove()
+    barnabas.kill()
+    barnabas.restart()
+    assert consumed(barnabas, topic) == b"v"
