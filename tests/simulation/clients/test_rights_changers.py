@@ -1,9 +1,11 @@
-"""The judge of rights that change: sound histories pass, and two bugs are found."""
+"""The judge of rights that change: sound histories pass, and three bugs are found."""
 
 import dataclasses
+from collections.abc import Collection
 
 import pytest
 
+from broker.acls import Acls
 from broker.security.acl.acl_entry import AclEntry
 from broker.security.acl.authorizer import Authorizer
 from tests.simulation.history import tell
@@ -45,6 +47,17 @@ def test_requests_that_wait_are_authorised_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Authorizer, "_changed", changed)
     failures = [one for number in range(3) for one in tell(plan_of(number)).failures]
     assert any("a fetch that waited" in one for one in failures)
+
+
+def test_a_part_of_the_acls_of_a_request_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    create = Acls.create
+
+    async def some(acls: Acls, entries: Collection[AclEntry], by: str) -> None:
+        await create(acls, [*entries][:100], by)
+
+    monkeypatch.setattr(Acls, "create", some)
+    failures = [one for number in range(3) for one in tell(plan_of(number)).failures]
+    assert any("100 of 250 ACLs of one request" in one for one in failures)
 
 
 def test_they_come_in_some_histories_and_not_beside_those_that_ask_anything() -> None:
