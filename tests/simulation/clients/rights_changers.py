@@ -21,12 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsRequest,
-    DeleteAclsResponse,
 )
 from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -259,8 +258,10 @@ class RightsChanger:
         self.admin.record.fail(self.admin.name, what)
 
 
-def _results(answer: CreateAclsResponse | DeleteAclsResponse) -> Sequence[Any]:
-    return answer.results if isinstance(answer, CreateAclsResponse) else answer.filter_results
+def _results(answer: Any) -> Sequence[Any]:
+    """Return the results of a message, or, in msgpack, of what has its fields."""
+    found: Sequence[Any] = answer.results if hasattr(answer, "results") else answer.filter_results
+    return found
 
 
 async def run_rights_changer(context: Context, plan: ClientPlan) -> None:
