@@ -60,6 +60,8 @@ async def produce(
 
 async def crash(rig: Rig) -> None:
     """Leave the directory as a crash would: the next rig on it recovers, and epochs increase."""
+    if rig.services.has_transactions:
+        rig.services.transactions.leave()  # or a timer would write into the next rig's log
     await rig.services.commit.drained()
     rig.services.logs.abandon()
     rig.services.pool.close()

@@ -7,7 +7,7 @@ import pytest
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.transactions.late_records import RECORDS_PER_TURN, LateRecords
 from broker.transactions.state_replay import read_states
-from broker.transactions.transaction import Transaction
+from broker.transactions.transaction import EPOCH_LAST, Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.errors import ErrorCode
@@ -99,6 +99,45 @@ async def test_a_start_completes_what_a_crash_has_left_without_it(
     if is_open:
         assert await producer.end(version=version) == 0
     await run(producer, version)
+
+
+async def restart(producer, directory):
+    """Crash with all that was appended on the disk, and start again."""
+    for partition in producer.rig.services.partitions.all():
+        producer.rig.services.commit.flush_now(partition)
+    await crash(producer.rig)
+    producer.rig = Rig(directory, **ONE_LOG)
+    await producer.rig.services.transactions.loading.load()
+
+
+@pytest.mark.parametrize("version", [TV1, TV2])
+async def test_an_end_that_comes_twice_is_answered_alike_before_it_and_after_a_crash(
+    producer, tmp_path, version
+):
+    told = producer.producer_id, producer.epoch
+    await run(producer, version)
+    for is_crashed in (False, True):
+        if is_crashed:
+            await restart(producer, tmp_path / "data")
+        for is_commit, code in ((True, 0), (False, ErrorCode.INVALID_TXN_STATE)):
+            producer.producer_id, producer.epoch = told
+            assert await producer.end(version=version, is_commit=is_commit) == code
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_the_next_producer_id_outlives_a_crash_without_it(producer, tmp_path, is_open):
+    transaction = producer.rig.services.transactions.find("t")
+    transaction.epoch = producer.epoch = EPOCH_LAST
+    await run(producer, TV2)
+    ids = transaction.producer_id, transaction.epoch
+    assert ids == (producer.producer_id, 0), "of the answer"
+    if is_open:
+        assert not (await producer.produce("a", 1)).error_code
+    await restart(producer, tmp_path / "data")
+    found = producer.rig.services.transactions.find("t")
+    assert (found.producer_id, found.epoch) == ids
+    assert found.state is (ONGOING if is_open else COMPLETE)
+    await run(producer, TV2)
 
 
 async def test_it_never_follows_the_record_that_lets_data_in_after_an_end_of_tv1(producer):
