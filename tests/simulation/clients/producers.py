@@ -21,7 +21,7 @@ from tests.simulation.clients import batches
 from tests.simulation.clients.client import MsgpackClient, runs
 from tests.simulation.clients.idempotent import IdempotentProducer
 from tests.simulation.clients.producing import BY_ID, IN_FLIGHT_MAX, SURE, InFlight, Producer, Sent
-from tests.simulation.clients.topics import Topic
+from tests.simulation.clients.topics import SEGMENT_BYTES_LEAST, Topic
 from tests.simulation.clients.wire import Disconnected
 from tests.support.history_checker import FAIL, INFO, OK
 
@@ -141,6 +141,7 @@ class PartingProducer(Producer):
             self.settled(flight.process, sent, INFO)
         # One that is refused ends the connection, and with it what is behind it.
         is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
+        is_refused |= any(len(sent.records) > SEGMENT_BYTES_LEAST for sent in group)
         is_refused |= self.context.clock.jumped_ms < 0  # the records' times are far in its future
         if is_refused or life is None or life is not self.context.life:
             return

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.context import Context
 
 FAR_MS: Final = 300 * 86_400_000  # more than clocks jump in a history
+SEGMENT_BYTES_LEAST: Final = 600  # of any topic, also after an administrator's changes
 FOREVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 ROLLS: Final = FOREVER | {"internal.segment.bytes": "700", "index.interval.bytes": "150"}
 
