@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 VERSIONS: Final = range(7, 19)
 LAST_EPOCH: Final = 2**31 - 1
+INCONSISTENT_ID: Final = 103
 State = tuple[bytes, int, int, int]  # topic id, position, epoch and bytes, as the broker knows them
 
 
@@ -178,6 +179,15 @@ class SessionFetcher(Fetcher):
         await self.pause(0, 0.1, 1, 10)
         self.wire.close()
         self._begin()
+
+    async def refused_fetch(self, asking: Asking, reading: Reading, part: Any) -> None:
+        """Go on after an error code: a session outlives a topic, whose name another one may get."""
+        if part.error_code != INCONSISTENT_ID or not reading.topic.may_be_gone:
+            await super().refused_fetch(asking, reading, part)
+            return
+        self.refused("fetch", reading.topic, reading.partition, INCONSISTENT_ID)
+        if reading in self.readings:
+            self.readings.remove(reading)
 
     async def _take_all(self, asking: Asking, answer: Any) -> None:
         if asking.wait_ms:
