@@ -5,8 +5,10 @@ as data: the environment, the command, the script that it copies in, and the wor
 """
 
 import functools
+import json
 import signal
 import socket
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,12 +68,12 @@ def consume(address: str, topic: str) -> list[bytes]:
     settings = {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
     consumer = Consumer(settings)
     partition = TopicPartition(topic, 0, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=CLIENT_SECONDS)
+    first, end = consumer.get_watermark_offsets(partition, timeout=CLIENT_SECONDS)
     consumer.assign([partition])
     values: list[bytes] = []
-    while len(values) < end:
-        records = consumer.consume(end - len(values), timeout=CLIENT_SECONDS)
-        assert records, f"{len(values)} of {end} records came"
+    while first + len(values) < end:
+        records = consumer.consume(end - first - len(values), timeout=CLIENT_SECONDS)
+        assert records, f"{len(values)} of {end - first} records came"
         values += [record.value() or b"" for record in records]
     consumer.close()
     return values
@@ -219,6 +221,46 @@ def test_the_health_check_tells_a_broker_from_none(image: Image, tmp_path: Path)
         broker.wait_for(RUNNING)
         done = broker.execute(*check)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tests_of_any_language_command_it(image: Image, tmp_path: Path) -> None:
+    """Topics at the start, a fault, time, a snapshot and a kill, at the port beside the others."""
+
+    def tell(command: str, fields: dict[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"http://localhost:9096/{command}",
+            data=json.dumps(fields).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=CLIENT_SECONDS) as answer:
+            return json.load(answer)
+
+    def partitions() -> dict[str, int]:
+        client = AdminClient({"bootstrap.servers": "localhost:9092", "log_level": 0})
+        topics = client.list_topics(timeout=CLIENT_SECONDS).topics
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    settings = {
+        "BARNABAS_TEST_CONTROL": "true",
+        "BARNABAS_CREATE_TOPICS": "orders,clicks:6,state:1:1:compact",
+    }
+    with Container(image, tmp_path / "one", environment=settings) as container:
+        container.wait_for(RUNNING)
+        inside = container.inside
+        assert inside(partitions) == {"orders": 1, "clicks": 6, "state": 1}
+        rule = {"api": "produce", "nth": 1, "error": "NOT_LEADER_OR_FOLLOWER"}
+        inside(lambda: tell("add_rule", {"rule": rule}))
+        inside(lambda: produce("localhost:9092", "orders", [b"kept"]))
+        inside(lambda: tell("snapshot", {"name": "one"}))
+        inside(lambda: tell("advance", {"seconds": 8 * 24 * 3600}))
+        assert inside(lambda: consume("localhost:9092", "orders")) == []
+        for _ in range(2):
+            inside(lambda: tell("restore", {"name": "one"}))
+            assert inside(lambda: consume("localhost:9092", "orders")) == [b"kept"]
+        inside(lambda: tell("kill", {}))
+        inside(lambda: tell("start", {}))
+        assert inside(lambda: consume("localhost:9092", "orders")) == [b"kept"]
+        assert container.stop() == 0
 
 
 def test_settings_from_a_mounted_file_and_the_environment(image: Image, tmp_path: Path) -> None:
