@@ -4,9 +4,9 @@ Behaviour
 - Operations are SET, DELETE, and for lists APPEND and SUBTRACT. The latter two start from the value
   set on the resource itself, or else from Kafka's default.
 - Resources are topics, this broker by its id or all brokers as "", groups, and client metrics
-  subscriptions. Each is checked on its own (`broker.configs.changes`). All valid changes are
-  recorded in one batch, and answered when they are durable and in effect. `validate_only` checks
-  only.
+  subscriptions. Each is checked on its own (`broker.configs.changes`). The valid changes of 50
+  resources at a time are recorded in one batch. The request is answered when all are durable and in
+  effect. `validate_only` checks only.
 
 Not done: logger levels (BROKER_LOGGER, 8) are refused like an unknown type.
 """

@@ -1,9 +1,12 @@
 """IncrementalAlterConfigs: each kind of operation. Rules: configs/test_changes.py."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from broker.configs.changes import GROUP, Operation, Resource
+from broker.configs.live import TOGETHER
 from broker.handlers.incremental_alter_configs import error_response
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from protocol.errors import ErrorCode
@@ -92,6 +95,36 @@ async def test_validate_only_changes_nothing(rig: Rig) -> None:
     answers = await alter(rig, good, bad, validate_only=True)
     assert [answer.error_code for answer in answers] == [0, ErrorCode.INVALID_REQUEST]
     assert rig.services.controller.image.topics["t"].configs == {}
+
+
+async def test_very_many_resources_are_changed_some_after_the_others(rig: Rig) -> None:
+    groups = [f"g{number}" for number in range(2 * TOGETHER)]
+    change = ("consumer.session.timeout.ms", SET, "50000")
+    resources = [resource(GROUP, name, change) for name in [*groups, "late", groups[0]]]
+    asked = asyncio.ensure_future(alter(rig, *resources))
+    seen = set()
+    while not asked.done():
+        await asyncio.sleep(0)
+        seen.add(len(rig.services.configs.names(GROUP)))
+    twice = ErrorCode.INVALID_REQUEST  # although they are far from each other
+    assert [(answer.resource_name, answer.error_code) for answer in asked.result()] == [
+        (groups[0], twice), *((name, 0) for name in [*groups[1:], "late"]), (groups[0], twice)
+    ]  # fmt: skip
+    assert rig.services.configs.names(GROUP) == [*groups[1:], "late"]
+    assert seen == {0, TOGETHER - 1, 2 * TOGETHER - 1, 2 * TOGETHER}
+
+
+async def test_the_loop_turns_while_very_many_resources_are_validated(rig: Rig) -> None:
+    change = [Operation("consumer.session.timeout.ms", SET, "50000")]
+    resources = [Resource(GROUP, f"g{number}", change) for number in range(5 * TOGETHER)]
+    asked = asyncio.ensure_future(rig.services.configs.alter(resources, validate_only=True))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert asked.result() == [None] * len(resources)
+    assert turns == 5
+    assert rig.services.configs.names(GROUP) == []
 
 
 def test_an_internal_error_is_reported_for_each_resource() -> None:
