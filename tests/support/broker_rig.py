@@ -8,6 +8,7 @@ import asyncio
 import gc
 import logging
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,13 @@ class Rig:
 
 def has_captured_traces() -> bool:
     """Whether pytest's captured log keeps exceptions alive, and so the objects in their frames."""
+
+    def values(record: logging.LogRecord) -> Iterable[object]:
+        args = record.args or ()
+        return args.values() if isinstance(args, Mapping) else args
+
     return any(
-        any(isinstance(said, BaseException) for said in record.args or ()) or record.exc_info
+        any(isinstance(said, BaseException) for said in values(record)) or record.exc_info
         for record in gc.get_objects()
         if type(record) is logging.LogRecord
     )

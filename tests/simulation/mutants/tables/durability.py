@@ -16,7 +16,10 @@ MUTANTS = (
     except (OSError, LogFailed) as error:
         # Indexes are caches: entries that are not written stay in memory.
         if not (isinstance(error, OSError) and home.room.note(error)):
-            _log.warning("Could not write the indexes of %s at its roll: %s", old, error)
+            _log.warning(
+                "Could not write the indexes of %(file)s at its roll: %(error)s",
+                {"file": old, "error": error},
+            )
 """,
         """\
     try:
