@@ -94,10 +94,10 @@ class KafkaDialect:
             position = end
         elif size != -1:
             raise DecodeError(f"client id had invalid length {size}")
+        if is_long and names_many(frame, position, version):
+            raise TakesLong(f"{len(frame)} bytes of a request that names much")
         if is_flexible:
             position = _skip_header_tags(frame, position)
-        if is_long and names_many(frame, position, version):
-            raise TakesLong(f"{len(frame)} bytes of a request that names many partitions")
         body, position = decode(frame, position)
         if position != len(frame):
             self.trailing_bytes_ignored += len(frame) - position

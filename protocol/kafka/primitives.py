@@ -107,7 +107,7 @@ def read_tag(buffer: memoryview, position: int, limit: int) -> tuple[int, int, i
 
 def skip_tags(buffer: memoryview, position: int, limit: int, count: int, where: str) -> int:
     """Skip `count` tagged fields and return the position after them."""
-    if count > limit - position:
+    if count > min(limit - position, ELEMENTS_MAX):
         refuse_count(count, f"the tagged fields of {where}", limit - position)
     seen: set[int] = set()
     for _ in range(count):

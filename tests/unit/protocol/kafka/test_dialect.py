@@ -20,6 +20,7 @@ from protocol.errors import (
 )
 from protocol.kafka.codec import encode_message
 from protocol.kafka.dialect import QUICK_BYTES_MAX, KafkaDialect
+from protocol.kafka.primitives import ELEMENTS_MAX, uvarint
 from protocol.kafka.produce_scan import QUICK_COUNT_MAX
 from protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.fetch import (
@@ -101,6 +102,18 @@ def test_request(
 def test_tags_of_a_request_header_are_skipped(dialect: KafkaDialect) -> None:
     wire = frame(0, 9, encode_message(produce(9), 9), tags=b"\x02\x00\x01a\xff\x01\x02bc")
     assert dialect.decode_request(wire).body == produce(9)
+
+
+def test_the_tags_of_a_request_header_are_counted(dialect: KafkaDialect) -> None:
+    def wire(count: int) -> memoryview:
+        tags = uvarint(count) + b"".join(uvarint(tag) + b"\0" for tag in range(count))
+        return frame(0, 9, encode_message(produce(9), 9), tags=tags)
+
+    with pytest.raises(TakesLong):
+        dialect.decode_request(wire(QUICK_BYTES_MAX))
+    assert dialect.decode_request(wire(QUICK_BYTES_MAX), in_thread=True).body == produce(9)
+    with pytest.raises(DecodeError, match="Tried to allocate a collection of size"):
+        dialect.decode_request(wire(ELEMENTS_MAX + 1), in_thread=True)
 
 
 def test_a_large_request_is_for_a_thread_unless_it_has_records(dialect: KafkaDialect) -> None:

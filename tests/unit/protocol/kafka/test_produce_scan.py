@@ -1,13 +1,15 @@
-"""Which Produce requests name many topics and partitions, in every version."""
+"""Which Produce requests name much, in every version."""
 
 import pytest
 
 from protocol.kafka import produce_scan
 from protocol.kafka.codec import encode_message
-from protocol.kafka.produce_scan import names_many
+from protocol.kafka.primitives import uvarint
+from protocol.kafka.produce_scan import FLEXIBLE_SINCE, names_many
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 MANY = 20
+_PLACES = ("header", "partition", "topic", "body")
 VERSIONS = range(3, 14)
 
 
@@ -16,9 +18,13 @@ def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce_scan, "QUICK_COUNT_MAX", MANY)
 
 
+def _header_tags(version: int) -> bytes:
+    return b"\0" if version >= FLEXIBLE_SINCE else b""
+
+
 def body(version: int, *counts: int, records: bytes | None = b"r" * 70) -> bytes:
-    """Return a request for topics with so many partitions each."""
-    return bytes(
+    """Return a request for topics with so many partitions each, behind its client id."""
+    return _header_tags(version) + bytes(
         encode_message(
             ProduceRequest(
                 transactional_id="tx" if version % 2 else None,
@@ -75,3 +81,44 @@ def test_what_cannot_be_read_is_left_to_the_decoder(version: int) -> None:
             damaged = bytearray(whole)
             damaged[position] = byte
             names_many(memoryview(damaged), 0, version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_the_bytes_of_names_are_counted(
+    version: int, is_transactional: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce_scan, "QUICK_NAME_BYTES_MAX", 100)
+    for size, is_many in ((50, False), (51, True)):
+        named = ProduceRequest(
+            transactional_id="x" * size if is_transactional else None,
+            acks=1,
+            timeout_ms=7,
+            topic_data=[
+                TopicProduceData(name="t" * size if version < 13 else "", partition_data=[])
+                for _ in range(1 if is_transactional else 2)
+            ],
+        )
+        if is_transactional and version >= 13:
+            named.transactional_id = "x" * 2 * size
+        data = _header_tags(version) + bytes(encode_message(named, version))
+        expected = is_many and (is_transactional or version < 13)
+        assert names_many(memoryview(data), 0, version) == expected
+
+
+@pytest.mark.parametrize("place", _PLACES)
+def test_tagged_fields_are_counted(place: str) -> None:
+    for count, is_many in ((MANY - 2, False), (MANY - 1, True)):
+        tags = uvarint(count) + b"".join(uvarint(tag) + b"\0" for tag in range(count))
+        at = {name: tags if name == place else b"\0" for name in _PLACES}
+        data = b"".join(
+            (
+                at["header"],
+                b"\0\0\1\0\0\0\7",  # no transactional id, acks, timeout
+                b"\2\2t\2\0\0\0\0\0",  # one topic, t, with one partition, without records
+                at["partition"],
+                at["topic"],
+                at["body"],
+            )
+        )
+        assert names_many(memoryview(data), 0, FLEXIBLE_SINCE) == is_many
