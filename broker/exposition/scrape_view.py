@@ -88,11 +88,11 @@ class ScrapeView:
 
     def _walk_partitions(self) -> Pieces:
         self.partitions = self.services.partitions.all()
+        gone = self.traffic.gone  # now: a partition that goes during the walk is counted below
+        before = gone.records, gone.bytes_in, gone.bytes_out, gone.produces, gone.fetches
         for begin in range(0, len(self.partitions), STEP):
             yield ""
             self._read_partitions(self.partitions[begin : begin + STEP])
-        gone = self.traffic.gone
-        before = gone.records, gone.bytes_in, gone.bytes_out, gone.produces, gone.fetches
         self.totals = list(map(sum, zip(before, *self.topics.values(), strict=True)))
 
     def _read_partitions(self, partitions: Sequence[Partition]) -> None:

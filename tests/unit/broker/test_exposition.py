@@ -18,7 +18,7 @@ from broker.exposition.families import FAMILIES, all_families, page
 from broker.exposition.family import Family, Kind
 from broker.exposition.label_text import labels
 from broker.exposition.pulse import Pulse
-from broker.exposition.scrape_view import ScrapeView
+from broker.exposition.scrape_view import RECORDS, ScrapeView
 from broker.exposition.text_format import CHARACTERS, written
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -161,6 +161,21 @@ def test_names_are_taken_once_and_documented() -> None:
     counters = [family.name for family in FAMILIES if family.kind is Kind.COUNTER]
     assert [name for name in counters if not name.endswith("_total")] == []
     assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8") == page()
+
+
+async def test_a_topic_that_is_deleted_during_a_scrape_is_counted_once(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "data")
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    await rig.call(CreateTopicsRequest(topics=[topic]), 7)
+    await produce(rig, "t", raw_batches.batch([b"a"] * 5))
+    view = ScrapeView(rig.assembly, [], Pulse(rig.services))
+    walk = view.prepare()
+    next(walk)  # it has listed the partitions
+    await rig.services.topics.delete("t")
+    for _ in walk:
+        pass
+    assert view.totals[RECORDS] == 5
+    assert await rig.close()
 
 
 async def test_no_piece_of_a_large_page_takes_long(tmp_path: Path) -> None:
