@@ -30,6 +30,8 @@ from typing import NamedTuple
 from broker.error_mapping import error_code_of
 from broker.metadata.topic_rules import INTERNAL_TOPICS
 from broker.partitions.partition import Partition
+from broker.runtime import owners
+from broker.runtime.owners import Owner
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -79,15 +81,22 @@ def handle(request: Request, services: Services) -> Coroutine[None, None, Delete
 async def _delete_in_pieces(
     services: Services, offsets: Offsets, timeout_ms: int
 ) -> DeleteRecordsResponse:
-    """Cut some partitions after the others, so that other clients are served in between."""
-    topics: dict[str, DeleteRecordsTopicResult] = {}
+    """Cut some partitions after the others, so that other clients are served in between.
+
+    All wait for the disk together: -1 is the end that a log has now, and the timeout is one for
+    all.
+    """
     items = list(offsets.items())
+    pieces: list[asyncio.Task[DeleteRecordsResponse]] = []
     for start in range(0, len(items), TOGETHER):
-        some = await _delete(services, dict(items[start : start + TOGETHER]), timeout_ms)
-        for topic in some.topics:
+        some = _delete(services, dict(items[start : start + TOGETHER]), timeout_ms)
+        pieces.append(owners.spawn(Owner.REQUEST, some))
+        await asyncio.sleep(0)
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    for piece in await asyncio.gather(*pieces):
+        for topic in piece.topics:
             whole = topics.setdefault(topic.name, DeleteRecordsTopicResult(name=topic.name))
             whole.partitions += topic.partitions
-        await asyncio.sleep(0)
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 

@@ -197,6 +197,27 @@ async def test_of_very_many_partitions_some_are_cut_after_the_others(
     assert await earliest(rig) == 6
 
 
+async def test_of_very_many_partitions_each_is_cut_where_it_ended_when_the_request_came(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.handlers.delete_records.TOGETHER", 1)
+    await fill(rig)
+    await fill(rig, name="u")
+    write, go_on = rig.services.checkpoints.write, asyncio.Event()
+
+    async def slow(_: object) -> None:
+        await go_on.wait()
+        await write()
+
+    monkeypatch.setattr(type(rig.services.checkpoints), "write", slow)
+    deleting = asyncio.create_task(delete(rig, ("t", 0, -1), ("u", 0, -1)))
+    await asyncio.sleep(0.01)
+    assert await produce(rig, batch(b"later"), topic="u") == 10
+    go_on.set()
+    assert await deleting == [("t", 0, 10, 0), ("u", 0, 10, 0)]
+    assert rig.services.partitions.get("u", 0).log.end_offset == 11
+
+
 async def test_a_timeout_of_zero_still_waits_for_the_disk(rig: Rig) -> None:
     await fill(rig)
     await produce(rig, batch(b"x"), acks=1)
