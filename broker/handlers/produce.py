@@ -122,12 +122,15 @@ def _append_in_pieces(
     def append(pieces: Sequence[Piece]) -> None:
         nonlocal begun
         now_ms = services.clock.now_ms()
-        named = [piece.topic_data() for piece in pieces]
-        code = ErrorCode.NONE if standing is None else standing.refusal(named, services.topics)
-        if (admission := progress.admission) is not None and not code:
+        codes = [
+            ErrorCode.NONE if standing is None else standing.refusal((one.topic,), services.topics)
+            for one in pieces
+        ]
+        if (admission := progress.admission) is not None:
+            named = [one.topic_data() for one, code in zip(pieces, codes, strict=True) if not code]
             admission.add_together(named, services.topics, services.partitions)
         try:
-            for topic, some in pieces:
+            for (topic, some), code in zip(pieces, codes, strict=True):
                 if topic is not begun:
                     responses.append(_answer_of(topic, []))
                     begun = topic

@@ -124,3 +124,22 @@ async def test_what_lined_up_behind_a_transaction_is_authorised_again(
     rights.allow(grant(TXN, WRITE))
     ended.set()
     assert codes(await waiting) == [29]
+
+
+async def test_each_topic_is_authorised_again_in_each_piece_of_a_large_request(
+    rights: RightsRig, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("broker.handlers.produce.LARGE", 0)
+    monkeypatch.setattr("broker.large_produces.LARGE", 0)
+    monkeypatch.setattr("broker.large_produces.PIECE_COUNT", 4)  # two topics and partitions
+    rights.allow(grant(TOPIC, WRITE))
+    data = topics("t", "t", "m", "t")
+    asking = asyncio.create_task(
+        rights.ask("PRODUCE", 9, acks=1, timeout_ms=1_000, topic_data=data)
+    )
+    while await end_offset(rights) < 2:
+        await asyncio.sleep(0)
+    rights.allow(grant(TOPIC, WRITE, "t"))
+    found = [one.partition_responses[0].error_code for one in (await asking).responses]
+    assert found == [0, 0, 29, 0]
+    assert await end_offset(rights) == 3
