@@ -17,12 +17,13 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.runtime.lines import Lines, Turn
+from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
 from protocol.messages.produce import PartitionProduceData, ProduceResponse, TopicProduceData
 
 LARGE: Final = 200  # topics and partitions
-PARTITION_BYTES_MIN: Final = 8  # in a request, without records: a smaller one is not large
+PARTITION_BYTES_MIN: Final = 6  # in a Kafka request, without records: a smaller one is not large
 LARGE_BYTES: Final = 8 * 1024 * 1024
 PIECE_COUNT: Final = 50  # each takes some 20 us
 PIECE_BYTES: Final = 4 * 1024 * 1024  # to check and write a MiB takes half a millisecond
@@ -75,9 +76,10 @@ def pieces(topics: Sequence[TopicProduceData]) -> Iterator[list[Piece]]:
 class LargeProduces:
     """The large requests that are being appended, and those that wait for one of them."""
 
-    __slots__ = ("_pieces", "lines")
+    __slots__ = ("_is_stopped", "_pieces", "lines")
 
     def __init__(self) -> None:
+        self._is_stopped = False
         self.lines = Lines()  # by connection
         self._pieces = asyncio.Lock()  # its holder appends a piece in this turn of the loop
 
@@ -94,6 +96,10 @@ class LargeProduces:
         """
         return self._append(self.lines.turn(connection), topics, line_up, append)
 
+    def stop(self) -> None:
+        """Append nothing more: the logs are about to be closed. What is left ends as abandoned."""
+        self._is_stopped = True
+
     async def _append(
         self,
         turn: Turn,
@@ -107,6 +113,8 @@ class LargeProduces:
                     await asyncio.sleep(0)  # the one before has had its turn of the loop
                 if (free := line_up()) is not None:
                     await free
+                if self._is_stopped:
+                    raise WalkAbandoned
                 append(some)
 
 

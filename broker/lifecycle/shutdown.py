@@ -93,6 +93,7 @@ class Shutdown:
         is_drained = drain.done()
         drain.cancel()
         force.cancel()
+        self._services.large_produces.stop()
         if self._services.has_transactions:
             self._services.transactions.leave()
         await self._serving.end_tasks()
@@ -117,6 +118,7 @@ class Shutdown:
         finally:
             answered.cancel()
             hurry.cancel()
+            services.large_produces.stop()
         if services.has_transactions:
             await services.transactions.finish()
         await services.topics.finish()

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ import pytest
 from broker.lifecycle import shutdown
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED, Shutdown
+from broker.runtime.record_work import WalkAbandoned
 from broker.server import Broker
 from broker.transactions.late_records import PAUSE_SECONDS
 from broker.transactions.transaction import Transaction
@@ -86,6 +88,41 @@ async def test_no_late_record_is_written_while_logs_are_closed_after_a_stop_that
     assert written == []
     late.add(Transaction("t", 1, 1))
     assert not late.count
+
+
+@pytest.mark.parametrize("is_hurried", [False, True])
+async def test_no_piece_of_a_large_request_is_appended_while_logs_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_hurried: bool
+) -> None:
+    deadline_ms = 600_000 if is_hurried else 10
+    broker = Broker(
+        loaded(tmp_path / "data", f"barnabas.shutdown.deadline.ms={deadline_ms}"),
+        system_environment(),
+    )
+    running = await served(broker)
+    large, appended = broker._assembly.services.large_produces, []
+    monkeypatch.setattr("broker.large_produces.pieces", lambda _: repeat([]))
+    producing = asyncio.create_task(large.begin("c", [], lambda: None, appended.append))
+    close_logs, while_closing = Shutdown._closed_logs, []
+
+    async def close_slowly(self: Shutdown) -> bool:
+        count = len(appended)
+        await asyncio.sleep(0.01)
+        while_closing.append(len(appended) - count)
+        return await close_logs(self)
+
+    monkeypatch.setattr(Shutdown, "_closed_logs", close_slowly)
+    broker._serving.answered = asyncio.Event().wait  # type: ignore[method-assign,assignment]
+    broker._signals.received(signal.SIGTERM)
+    if is_hurried:
+        await asyncio.sleep(0.01)
+        broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_CLEAN
+    assert appended
+    assert while_closing == [0]
+    with pytest.raises(WalkAbandoned):
+        await producing
+    assert not large.lines.is_any("c")
 
 
 @pytest.fixture
