@@ -47,7 +47,9 @@ class Piece(NamedTuple):
 def is_large(request: Request) -> bool:
     """Whether a request is appended piece by piece."""
     topics: list[TopicProduceData] = request.body.topic_data
-    count = len(topics) + sum(len(topic.partition_data) for topic in topics)
+    count = len(topics)
+    for topic in topics:
+        count += len(topic.partition_data)
     return count > LARGE or request.frame_bytes > LARGE_BYTES
 
 
