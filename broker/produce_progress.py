@@ -47,6 +47,9 @@ ACKS_ALL: Final = -1
 ADMIN_CLIENT_ID: Final = "__admin_client"  # Kafka's AdminUtils: may write to internal topics
 OPENED_BYTES_MAX: Final = 4 * 1024 * 1024  # of records, decompressed, to name the refused ones
 RECORD_ERRORS_VERSION: Final = 8
+# Records that one answer names, some 60 bytes each. A batch of a hundred may be as small as 80
+# bytes, and a request may have very many of them.
+NAMED_MAX: Final = 10_000
 
 
 class ProduceProgress:
@@ -60,6 +63,7 @@ class ProduceProgress:
         "failures",
         "inline_bytes_left",
         "is_large",
+        "named_left",
         "names_records",
         "outstanding",
         "pending",
@@ -83,6 +87,7 @@ class ProduceProgress:
         self.connection = request.connection
         self.names_records = header.api_version >= RECORD_ERRORS_VERSION and body.acks != 0
         self.inline_bytes_left = INLINE_BYTES_MAX
+        self.named_left = NAMED_MAX
         self.is_large = False  # it is appended piece by piece, and answered in steps
         self.timeout_ms = body.timeout_ms
         self.request = request
@@ -137,12 +142,14 @@ class ProduceProgress:
         answer.error_code = code
         answer.error_message = str(error)
         self.count(code, topic, error, records)
-        if not self.names_records:
+        if not (self.names_records and self.named_left):
             return
         if isinstance(error, RecordsWithoutKey):
+            named = error.indexes[: self.named_left]
+            self.named_left -= len(named)
             answer.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.each)
-                for index in error.indexes
+                for index in named
             ]
         elif isinstance(error, InvalidTimestamp) and isinstance(records, memoryview):
             self.name_mistimed(answer, error, records)
@@ -171,9 +178,15 @@ class ProduceProgress:
                 )
             )
 
+        def say() -> None:
+            found = named[0]
+            first = found.first[: self.named_left]
+            self.named_left -= len(first)
+            say_mistimed(answer, error, found._replace(first=first))
+
         def ended(failure: BaseException | None) -> None:
             if failure is None:
-                say_mistimed(answer, error, named[0])
+                say()
             elif not isinstance(failure, RecordError | WalkAbandoned):  # those name none
                 logger.error("mistimed records could not be named", exc_info=failure)
             self.finish_one()
@@ -181,7 +194,7 @@ class ProduceProgress:
         if self.may_open_here(records):
             with contextlib.suppress(RecordError):
                 name()
-                say_mistimed(answer, error, named[0])
+                say()
         else:
             self.outstanding += 1
             self.services.record_work.submit(Owner.REQUEST, self.connection, name, ended)

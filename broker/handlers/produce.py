@@ -23,8 +23,9 @@ Version notes: 8 adds error messages and record errors (KIP-467), 10 the current
 11 TRANSACTION_ABORTABLE, 12 adds partitions to transactions (KIP-890), 13 topic ids (KIP-516).
 Versions 0 to 2 are advertised but not served, as in Kafka, for librdkafka's sake (KAFKA-18659).
 
-Batches are accepted or refused whole. `record_errors` names the first hundred that lack a key, in a
-compacted topic, or have a timestamp out of bounds; the message has the total (Kafka names all).
+Batches are accepted or refused whole. `record_errors` names the first hundred of a batch that lack
+a key, in a compacted topic, or have a timestamp out of bounds, and ten thousand in an answer; the
+message has the total (Kafka names all).
 """
 
 from __future__ import annotations

@@ -14,9 +14,11 @@ from protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
+    TopicProduceData,
     TopicProduceResponse,
 )
-from tests.support.broker_rig import Rig
+from tests.support.broker_rig import Rig, batch
+from tests.support.rig_client import create
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -55,4 +57,30 @@ async def test_refused_partitions_are_answered_and_counted(tmp_path: Path) -> No
     ]
     assert progress.failures == {code}
     assert rig.services.metrics.traffic.failed_produces == 2
+    assert await rig.close()
+
+
+@pytest.mark.parametrize(
+    "configs", [{"cleanup_policy": "compact"}, {"message_timestamp_before_max_ms": "1000"}]
+)
+async def test_an_answer_names_a_bounded_number_of_records(
+    tmp_path: Path, configs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.produce_progress.NAMED_MAX", 5)
+    rig = Rig(tmp_path / "data")
+    await create(rig, **configs)
+    records = batch(b"a", b"b", b"c")
+    body = ProduceRequest(
+        acks=1,
+        timeout_ms=5_000,
+        topic_data=[
+            TopicProduceData(
+                name="t",
+                partition_data=[PartitionProduceData(index=0, records=records) for _ in range(3)],
+            )
+        ],
+    )
+    answers = (await rig.call(body, 9)).responses[0].partition_responses
+    assert [len(one.record_errors) for one in answers] == [3, 2, 0]
+    assert all(one.error_code and one.error_message for one in answers)
     assert await rig.close()
