@@ -11,6 +11,9 @@ services. It returns one of these:
 The last three end with any of those before them. The dispatcher encodes an answer on the loop, or
 in a thread if that opens many records (`RequestHeader.wants_thread`).
 
+While pieces of a large Produce are left, the requests of its connection wait behind it, as for a
+client of Kafka (`broker.large_produces`).
+
 If the broker has an authorizer, each handler is behind a guard (`broker.rights.guard`), which
 returns the same kinds of results.
 
@@ -32,7 +35,7 @@ from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
 from broker.read_only.refusals import refuse_writes
 from broker.runtime import owners
-from broker.runtime.lines import Lines
+from broker.runtime.lines import Lines, Turn
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Buffer, Pending, Request
@@ -84,10 +87,19 @@ class SessionedHandler(Handler):
 class Dispatcher:
     """Calls handlers and sends their answers."""
 
-    __slots__ = ("_answered", "_counts", "_handlers", "_services", "_stepper", "_tasks")
+    __slots__ = (
+        "_answered",
+        "_counts",
+        "_handlers",
+        "_produces",
+        "_services",
+        "_stepper",
+        "_tasks",
+    )
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._produces = services.large_produces.lines.waiting
         rows = refuse_writes(HANDLERS) if services.config.barnabas_read_only else HANDLERS
         if services.authorizer is not None:
             lines = Lines()
@@ -115,7 +127,14 @@ class Dispatcher:
             self._counts[api_key][header.api_version] += 1
             if quotas is not None:
                 quotas.begin()
-            result = self._handlers[api_key].handle(request, self._services)
+            if (
+                self._produces
+                and api_key != ApiKey.PRODUCE
+                and request.connection in self._produces
+            ):
+                result = self._handle_behind(self._services.large_produces.lines, request)
+            else:
+                result = self._handlers[api_key].handle(request, self._services)
             if quotas is not None:
                 quotas.handled(request)
             if type(result) is CoroutineType:
@@ -124,6 +143,15 @@ class Dispatcher:
                 self._ended(request, result)
         except Exception as error:
             self._fail(request, error)
+
+    def _handle_behind(self, lines: Lines, request: Request) -> Coroutine[Any, Any, Any]:
+        """Handle a request when those before it in the line of its connection have been."""
+        return self._in_turn(lines.turn(request.connection), request)
+
+    async def _in_turn(self, turn: Turn, request: Request) -> Any:
+        async with turn:
+            result = self._handlers[request.header.api_key].handle(request, self._services)
+        return await result if type(result) is CoroutineType else result
 
     def put_around(self, wrap: Callable[[Handler], Handler]) -> None:
         """Replace each handler by another around it. Before the first request."""

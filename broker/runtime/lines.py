@@ -13,7 +13,7 @@ request may have been handled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Collection
 from types import TracebackType
 
 
@@ -24,7 +24,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[object, _Waiting] = {}  # bounded by the requests in flight
-        self.waiting: Container[object] = self._lines  # the keys that have a line
+        self.waiting: Collection[object] = self._lines  # the keys that have a line
         # Whether a request for a key waits, so that another one must not overtake it. Each request
         # asks, so it is the dictionary's own method.
         self.is_any = self._lines.__contains__

@@ -9,6 +9,7 @@ import pytest
 
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
+from broker.large_produces import LargeProduces
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
@@ -27,7 +28,12 @@ def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
     config = SimpleNamespace(barnabas_read_only=False)
     quotas = SimpleNamespace(clients=None)
     services: Any = SimpleNamespace(
-        metrics=Metrics(), clock=ManualClock(), config=config, quotas=quotas, authorizer=None
+        large_produces=LargeProduces(),
+        metrics=Metrics(),
+        clock=ManualClock(),
+        config=config,
+        quotas=quotas,
+        authorizer=None,
     )
     made = Dispatcher(services)
     handlers: dict[int, Any] = {

@@ -19,6 +19,11 @@ from broker.large_produces import (
     pieces,
 )
 from protocol.errors import ErrorCode
+from protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
@@ -140,6 +145,27 @@ async def test_the_requests_of_a_connection_are_appended_in_their_order(
     assert offsets[1] == [(last, 0, 2)]
     assert offsets[2] == [(n, 0, 3 if n == last else 1) for n in range(COUNT)]
     assert offsets[3] == [(last, 0, 4), (0, 0, 2)]
+    assert not rig.services.large_produces.lines.is_any(connection)
+
+
+async def test_other_requests_of_the_connection_are_handled_behind_it(rig: Rig) -> None:
+    await create(rig)
+    end = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    ask = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[end])], timeout_ms=9_000
+    )
+    connection, other = FakeConnection(), FakeConnection()
+    sent(rig, connection, produce(*[0] * COUNT, acks=0), 0)
+    rig.dispatcher.dispatch(connection.request(ask, api_key=2, version=10, number=1))
+    rig.dispatcher.dispatch(other.request(ask, api_key=2, version=10, number=1))
+    ends = []
+    for one in (other, connection):
+        async with asyncio.timeout(30):
+            while not any(one.sent):
+                await asyncio.sleep(0.001)
+        answered = dict(buffers[0] for buffers in one.sent if buffers)  # type: ignore[misc]
+        ends.append(answered[1].topics[0].partitions[0].offset)
+    assert ends == [0, COUNT]
     assert not rig.services.large_produces.lines.is_any(connection)
 
 
