@@ -7,7 +7,9 @@ pieces, and the loop turns in between; its answer is encoded in steps (`broker.r
 
 The requests of a connection are appended in their order all the same: while a large one is at it,
 those behind it wait in a line (`broker.runtime.lines`). Connections take turns, one piece in each
-turn of the loop: a hundred of them keep it no longer than one does.
+turn of the loop: a hundred of them keep it no longer than one does. At most `BEGUN_MAX` are begun
+at a time, since an answer that is half made takes 200 bytes for each partition; the others wait
+with nothing but their request. One whose transaction before still ends has not begun.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ LARGE_BYTES: Final = 8 * 1024 * 1024
 PIECE_COUNT: Final = 50  # each takes some 20 us
 PIECE_BYTES: Final = 4 * 1024 * 1024  # to check and write a MiB takes half a millisecond
 ANSWER_BYTES: Final = 50  # of a partition, about
+BEGUN_MAX: Final = 8  # requests; one may name 200,000 partitions
 
 
 class Piece(NamedTuple):
@@ -78,9 +81,10 @@ def pieces(topics: Sequence[TopicProduceData]) -> Iterator[list[Piece]]:
 class LargeProduces:
     """The large requests that are being appended, and those that wait for one of them."""
 
-    __slots__ = ("_is_stopped", "_pieces", "lines")
+    __slots__ = ("_begun", "_is_stopped", "_pieces", "lines")
 
     def __init__(self) -> None:
+        self._begun = asyncio.Semaphore(BEGUN_MAX)  # who waits for it, waits in order
         self._is_stopped = False
         self.lines = Lines()  # by connection
         self._pieces = asyncio.Lock()  # its holder appends a piece in this turn of the loop
@@ -110,6 +114,17 @@ class LargeProduces:
         append: Callable[[Sequence[Piece]], None],
     ) -> None:
         async with turn:
+            if (free := line_up()) is not None:
+                await free
+            await self._append_pieces(topics, line_up, append)
+
+    async def _append_pieces(
+        self,
+        topics: Sequence[TopicProduceData],
+        line_up: Callable[[], Coroutine[None, None, None] | None],
+        append: Callable[[Sequence[Piece]], None],
+    ) -> None:
+        async with self._begun:
             for some in pieces(topics):
                 async with self._pieces:
                     await asyncio.sleep(0)  # the one before has had its turn of the loop

@@ -1,7 +1,7 @@
 """Produce requests for very many partitions: pieces, order, and answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 
 from broker import large_produces
 from broker.large_produces import (
+    BEGUN_MAX,
     LARGE,
     LARGE_BYTES,
     PIECE_BYTES,
@@ -192,6 +193,35 @@ async def test_connections_take_turns_of_the_loop() -> None:
     await asyncio.gather(count_turns(), *requests)
     assert len({turn for turn, _ in appended}) == len(appended)
     assert [connection for _, connection in appended] == [0, 1, 2, 3] * 3
+
+
+async def test_so_many_are_begun_at_a_time_and_none_that_waits_for_a_transaction() -> None:
+    large = LargeProduces()
+    ended = asyncio.Event()
+    pieces_of: dict[int, int] = {}
+
+    async def wait() -> None:
+        await ended.wait()
+
+    def begin(connection: int, *, waits: bool = False) -> asyncio.Task[None]:
+        def append(_: object) -> None:
+            pieces_of[connection] = pieces_of.get(connection, 0) + 1
+            half_made = [count for count in pieces_of.values() if count < 3]
+            assert len(half_made) <= BEGUN_MAX
+
+        def line_up() -> Coroutine[None, None, None] | None:
+            return wait() if waits and not ended.is_set() else None
+
+        topics = [topic("t", 3 * PIECE_COUNT)]
+        return asyncio.ensure_future(large.begin(connection, topics, line_up, append))
+
+    waiting = [begin(-number, waits=True) for number in range(1, BEGUN_MAX + 1)]
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(begin(number) for number in range(3 * BEGUN_MAX)))
+        assert not any(task.done() for task in waiting)
+        ended.set()
+        await asyncio.gather(*waiting)
+    assert set(pieces_of.values()) == {3}
 
 
 async def test_each_partition_has_its_own_error(rig: Rig) -> None:
