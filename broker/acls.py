@@ -9,7 +9,8 @@ no client has heard.
 A change is in force before the answer, for every connection. Up to 200 ACLs are, in the turn of the
 loop that writes their records. More take effect in the turns after it, in the order of the records:
 those that deny come before those that allow, and go after them, so no client may do meanwhile what
-it may do neither before nor afterwards. Threads encode so many.
+it may do neither before nor afterwards. Threads encode so many; other changes wait meanwhile, so
+each request finds all of another's or nothing.
 
 An ACL that exists is created again without a record; the answer still waits until the first record
 is durable.
@@ -76,6 +77,7 @@ class Acls:
         self._clock = clock
         self._random_bytes = random_bytes
         self._warnings = RateLimiter(clock, WARNINGS_PER_SECOND_MAX)
+        self._planning = asyncio.Lock()  # from the look at what exists until it is recorded
         # Codes of a newer Kafka are all UNKNOWN here, so ACLs may seem equal.
         self._ids: dict[AclEntry, list[bytes]] = {}
         self._recorded: deque[_Change] = deque()  # and not in force yet; requests wait for them
@@ -114,38 +116,30 @@ class Acls:
         too many, too large, or their records do not get durable, LogFailed.
         """
         check_record_total(len(entries))
-        while True:
+        async with self._planning:
             new = sorted((entry for entry in entries if entry not in self._ids), key=_is_allow)
             if len(new) <= CHANGED_PER_TURN:
                 self._write(self._records(new))
-                break
-            records, batch, image, ids = await self._pool.run(partial(self._planned, new))
-            if not any(entry in self._ids for entry in new):  # by another request meanwhile
+            else:
+                records, batch, image, ids = await self._pool.run(partial(self._planned, new))
                 self._write(records, batch, partial(self._add_many, image, ids))
-                break
         _log("created", new, by)
         await self._carry_through(new)
 
     async def delete(self, entries: Collection[AclEntry], by: str) -> None:
         """Delete ACLs, and return when that is durable. Raises as `create` does."""
-        while True:
+        async with self._planning:
             gone = [entry for entry in entries if entry in self._ids]
             gone.sort(key=_is_allow, reverse=True)
-            ids = self._ids_of(gone)
+            ids = [acl_id for entry in gone for acl_id in self._ids[entry]]
             records = [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in ids]
             if len(ids) <= CHANGED_PER_TURN:
                 self._write(records)
-                break
-            encode = partial(encode_batch, records, self._clock.now_ms())
-            batch = await self._pool.run(encode)
-            if ids == self._ids_of(gone):
+            else:
+                batch = await self._pool.run(partial(encode_batch, records, self._clock.now_ms()))
                 self._write(records, batch, partial(self._remove_many, gone, ids))
-                break
         _log("deleted", gone, by)
         await self._carry_through(())
-
-    def _ids_of(self, entries: Iterable[AclEntry]) -> list[bytes]:
-        return [acl_id for entry in entries for acl_id in self._ids.get(entry, ())]
 
     def _records(self, entries: Iterable[AclEntry]) -> list[AccessControlEntryRecord]:
         return [self._record(entry) for entry in entries]
