@@ -44,7 +44,7 @@ def handle(
     """Store the offsets of all partitions that exist."""
     body: OffsetCommitRequest = request.body
     is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
-    if is_large or services.groups.large_offset_commits.is_any(body.group_id):
+    if is_large or body.group_id in services.groups.large_offset_commits.waiting:
         turn = services.groups.large_offset_commits.turn(body.group_id)
         standing = None
         if services.authorizer is not None:

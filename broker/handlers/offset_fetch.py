@@ -51,7 +51,7 @@ def handle(request: Request, services: Services) -> Steps | Coroutine[None, None
     """Answer with the committed offsets of each group, behind commits that came before."""
     asked = _groups(request.body, request.header.api_version)
     lines = services.groups.large_offset_commits
-    names = [group.group_id for group in asked if lines.is_any(group.group_id)]
+    names = [group.group_id for group in asked if group.group_id in lines.waiting]
     if names:
         turns = [lines.turn(name) for name in dict.fromkeys(names)]
         return _fetch_in_turn(turns, request, services)

@@ -44,7 +44,7 @@ def handle(
     """Append the offsets of all partitions that exist, once the transaction before has ended."""
     body: TxnOffsetCommitRequest = request.body
     is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
-    if is_large or services.groups.large_commits.is_any(body.transactional_id):
+    if is_large or body.transactional_id in services.groups.large_commits.waiting:
         turn = services.groups.large_commits.turn(body.transactional_id)
         standing = _standing(request, services)
         return _append_in_turn(turn, request, services, standing, is_large=is_large)

@@ -68,7 +68,7 @@ class Guard:
 
     def handle(self, request: Request, services: Services) -> Any:
         """Ask, and handle what is left; return what a handler returns."""
-        if self._lines.is_any(request.connection):
+        if request.connection in self._lines.waiting:
             return self._handle_in_line(self._lines.turn(request.connection), request, services)
         asked = request.body
         asking = self._asking(request, services)
@@ -141,7 +141,7 @@ class HotGuard(Guard):
     def handle(self, request: Request, services: Services) -> Any:
         """As `Guard.handle`, at once if the client may touch everything that it names."""
         keys = self._keys(request)
-        if keys is None or self._lines.is_any(request.connection):
+        if keys is None or request.connection in self._lines.waiting:
             return super().handle(request, services)
         if self._version != self._authorizer.version:
             self._forget()

@@ -20,14 +20,13 @@ from types import TracebackType
 class Lines:
     """The lines of one kind of request, by key."""
 
-    __slots__ = ("_lines", "is_any", "waiting")
+    __slots__ = ("_lines", "waiting")
 
     def __init__(self) -> None:
         self._lines: dict[object, _Waiting] = {}  # bounded by the requests in flight
-        self.waiting: Collection[object] = self._lines  # the keys that have a line
-        # Whether a request for a key waits, so that another one must not overtake it. Each request
-        # asks, so it is the dictionary's own method.
-        self.is_any = self._lines.__contains__
+        # The keys of which a request waits, so that another one must not overtake it. Each request
+        # asks, so it is the dictionary itself.
+        self.waiting: Collection[object] = self._lines
 
     def turn(self, key: object) -> Turn:
         """Take the next place in the line of `key`; it must be entered, in the order of places."""

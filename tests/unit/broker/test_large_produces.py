@@ -132,7 +132,7 @@ async def test_the_requests_of_a_connection_are_appended_in_their_order(
     last = COUNT - 1
     for number, indexes in enumerate([range(COUNT), [last], range(COUNT), [last, 0]]):
         sent(rig, connection, produce(*indexes, acks=acks), number)
-    assert rig.services.large_produces.lines.is_any(connection)
+    assert connection in rig.services.large_produces.lines.waiting
     other = FakeConnection()
     sent(rig, other, produce(last, acks=acks), 0)  # overtakes: it is another client's
     (theirs,) = (await answers(other, 1))[0].responses[0].partition_responses
@@ -146,7 +146,7 @@ async def test_the_requests_of_a_connection_are_appended_in_their_order(
     assert offsets[1] == [(last, 0, 2)]
     assert offsets[2] == [(n, 0, 3 if n == last else 1) for n in range(COUNT)]
     assert offsets[3] == [(last, 0, 4), (0, 0, 2)]
-    assert not rig.services.large_produces.lines.is_any(connection)
+    assert connection not in rig.services.large_produces.lines.waiting
 
 
 async def test_other_requests_of_the_connection_are_handled_behind_it(rig: Rig) -> None:
@@ -167,7 +167,7 @@ async def test_other_requests_of_the_connection_are_handled_behind_it(rig: Rig) 
         answered = dict(buffers[0] for buffers in one.sent if buffers)  # type: ignore[misc]
         ends.append(answered[1].topics[0].partitions[0].offset)
     assert ends == [0, COUNT]
-    assert not rig.services.large_produces.lines.is_any(connection)
+    assert connection not in rig.services.large_produces.lines.waiting
 
 
 async def test_connections_take_turns_of_the_loop() -> None:

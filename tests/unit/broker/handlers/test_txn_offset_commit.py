@@ -205,7 +205,7 @@ async def test_large_commits_are_prepared_in_a_thread_and_keep_their_order(rig, 
         [("t", 0, 0), ("t", 1, 0)],
         [("t", 0, 0)],
     ]
-    assert not rig.services.groups.large_commits.is_any(producer.transactional_id)
+    assert producer.transactional_id not in rig.services.groups.large_commits.waiting
     assert await producer.end(is_commit=True, version=5) == 0
     assert await committed(rig) == {("t", 0): 3, ("t", 1): 2}
 
