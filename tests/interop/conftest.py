@@ -1,10 +1,35 @@
-"""In a run in which comparisons take turns (`tests.interop.turns`), only those that are due run."""
+"""Which comparisons run: where they take turns (`tests.interop.turns`), only those that are due.
+
+What needs Apache Kafka is skipped where it cannot be had, and says what to install.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Generator
 
 import pytest
 
 from tests.interop import turns
+from tests.interop.oracle.kafka import OracleMissingError
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Skip a test whose fixtures need what is missing."""
+    return (yield from _skipping())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip a test that needs what is missing."""
+    return (yield from _skipping())
+
+
+def _skipping() -> Generator[None, None, None]:
+    try:
+        return (yield)
+    except OracleMissingError as missing:
+        pytest.skip(str(missing))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

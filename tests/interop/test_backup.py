@@ -29,10 +29,7 @@ KAFKAS = {
 
 @pytest.mark.parametrize("is_kafkas", [False, True])
 def test_a_backup_of_a_busy_broker_is_served_by_the_other(tmp_path: Path, is_kafkas: bool) -> None:
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     source: BrokerProcess | KafkaNode
     target: BrokerProcess | KafkaNode
     if is_kafkas:

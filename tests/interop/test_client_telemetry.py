@@ -31,7 +31,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from protocol.wire import ZERO_UUID
 from tests.interop.java_process import compiled
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, free_ports, java, libs, tool
+from tests.interop.oracle.kafka import KafkaNode, free_ports, java, libs, tool
 from tests.support.broker_process import BrokerProcess
 from tests.support.otlp_writer import attribute, fixed, gauge, part, point, pushed, total
 
@@ -77,10 +77,7 @@ class TelemetryPeer:
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """Those of Kafka with the plugin, and of Barnabas without a default subscription."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     plugins = tmp_path_factory.mktemp("plugins")
     compiled("TelemetryReceiver", plugins)
     kafka = KafkaNode(
@@ -354,10 +351,7 @@ def test_clients_of_librdkafka_push_by_default(busy: tuple[BrokerProcess, int]) 
 
 
 def test_clients_of_java_push_by_default(busy: tuple[BrokerProcess, int], tmp_path: Path) -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     broker, port = busy
     subscribe(broker.address, "soon", metrics=f"{PREFIX}", interval_ms="300")
     config = tmp_path / "p.properties"

@@ -22,7 +22,7 @@ import pytest
 from protocol.record_batch import DELETE_HORIZON, BatchHeader, batches
 from protocol.records import Record, build, read_records
 from tests.interop.oracle import kafka
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.support import raw_client
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawClient
@@ -171,10 +171,7 @@ def numbers_of(header: BatchHeader) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     node = KafkaNode(tmp_path_factory.mktemp("kafka"), settings=SETTINGS)
     process = BrokerProcess(tmp_path_factory.mktemp("ours") / "data", SETTINGS)
     sides = Side(node, node.data), Side(process, process.data)

@@ -19,7 +19,7 @@ import pytest
 
 from protocol.record_batch import BatchHeader
 from protocol.records import Record, build
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.test_compaction import SETTINGS, TOPIC_CONFIGS, Side, numbers_of
 from tests.support import raw_client
 from tests.support.broker_process import BrokerProcess
@@ -72,10 +72,7 @@ def plain(phase: int) -> list[bytes]:
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the parent of a directory that Kafka wrote and has not cleaned."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     place = tmp_path_factory.mktemp("written")
     node = KafkaNode(place, settings=OFF)
     node.start()

@@ -12,7 +12,6 @@ With BARNABAS_TEST_AGAINST=kafka the broker is an Apache Kafka.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +40,7 @@ from tests.interop.connect_worker import (
     build,
     transactional_id,
 )
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs, need_javac
 from tests.support.broker_process import BrokerProcess
 from tests.support.under_test import broker_on
 
@@ -251,10 +250,6 @@ def live(broker: Broker, directory: Path) -> None:
 
 
 def test_each_number_is_written_once(tmp_path: Path) -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac (a JDK, 17 or later) on the PATH")
+    libs()
+    need_javac()
     live(broker_on(tmp_path / "broker", SETTINGS), tmp_path)

@@ -18,7 +18,7 @@ from client.kafka.connection import Connection
 from protocol.record_batch import batches, write_crc
 from tests.interop.group_requests import State
 from tests.interop.java_process import compiled
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs, older_clients
+from tests.interop.oracle.kafka import KafkaNode, libs, older_clients
 from tests.interop.transaction_brokers import SETTINGS, ready
 from tests.interop.transaction_requests import NOT_YET, TIMEOUT_MS, TIMEOUT_S, until
 from tests.interop.transactor import Transactor
@@ -56,10 +56,7 @@ def values_of(producers: int, transactions: int) -> list[bytes]:
 
 @pytest.mark.parametrize("kind", ["kafka", "ours"])
 def test_a_producer_goes_on_with_another_id(tmp_path: Path, kind: str) -> None:
-    try:
-        jars = {"java-4": libs(), "java-3": older_clients()}
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    jars = {"java-4": libs(), "java-3": older_clients()}
     broker: KafkaNode | BrokerProcess = KafkaNode(tmp_path, settings=SETTINGS)
     if kind == "ours":
         broker = BrokerProcess(tmp_path / "data", SETTINGS)

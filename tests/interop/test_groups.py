@@ -238,8 +238,5 @@ def test_members_of_three_clients(house: House) -> None:
 
 @pytest.mark.interop
 def test_members_of_four_clients_one_of_them_javas(house: House) -> None:
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     live(house, *PYPI, JAVA)

@@ -96,10 +96,7 @@ def wait_for_trimming(data: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_kafka_goes_on_from_our_snapshots(tmp_path: Path, ending: str) -> None:
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     node = KafkaNode(tmp_path / "kafka")
     node.start()
     try:

@@ -40,10 +40,7 @@ Broker = BrokerProcess | KafkaNode
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory written by Kafka, with segments added to it."""
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     directory = tmp_path_factory.mktemp("made")
     node = KafkaNode(directory)
     node.start()

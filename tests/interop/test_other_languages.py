@@ -6,13 +6,12 @@ from the registries of their languages, in the versions named in `programs`; wha
 skips its test with the reason.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.interop.go_program import fetch, franz_go, run
-from tests.interop.oracle.kafka import OracleMissingError, libs
+from tests.interop.oracle.kafka import libs, need_javac
 from tests.support.broker_process import BrokerProcess
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -49,12 +48,8 @@ def test_kafkajs(tmp_path: Path) -> None:
 
 
 def test_groups_of_the_java_consumer(tmp_path: Path) -> None:
-    try:
-        jars = f"{libs()}/*"
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac (a JDK, 17 or later) on the PATH")
+    jars = f"{libs()}/*"
+    need_javac()
     source = PROGRAMS / "java" / "Groups.java"
     run("javac", "-proc:none", "-cp", jars, "-d", str(tmp_path), str(source))
     flags = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dlog4j2.level=OFF")

@@ -27,7 +27,7 @@ from client.transactions.errors import ProducerFenced, TransactionTimedOut
 from protocol.messages.describe_transactions import DescribeTransactionsRequest
 from protocol.messages.end_txn import EndTxnRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.transaction_requests import until
 from tests.support.two_dialects import TwoDialects, run
 
@@ -44,10 +44,7 @@ SETTINGS = {
 
 def kafka_in(directory: Path) -> KafkaNode:
     """An Apache Kafka; skips the test where it cannot be run."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     node = KafkaNode(directory, settings=SETTINGS)
     node.start()
     return node

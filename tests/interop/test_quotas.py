@@ -42,7 +42,7 @@ from protocol.messages.produce import (
 from protocol.records import Record, build
 from tests.interop.both_brokers import both_brokers
 from tests.interop.oracle import kafka
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.interop
@@ -338,10 +338,7 @@ def test_config_command(
 
 
 def test_quotas_move_with_the_directory(tmp_path: Path) -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     settings = {"metadata.log.max.record.bytes.between.snapshots": "500"}
     limits: Any = [(entity, {P: 10_000.0 + number}) for number, entity in enumerate(KINDS)]
     with BrokerProcess(tmp_path / "ours", settings) as ours, Connection(ours.address, 20) as asked:

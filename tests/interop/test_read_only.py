@@ -21,10 +21,7 @@ TOPIC, PARTITIONS, COUNT = "t", 3, 300
 
 @pytest.fixture
 def node(tmp_path: Path) -> KafkaNode:
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     return KafkaNode(tmp_path / "kafka")
 
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pytest_barnabas import Barnabas
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.support.patience import Limit
 
 pytestmark = pytest.mark.interop
@@ -94,10 +94,7 @@ def ends(consumer: Consumer) -> dict[str, tuple[int, int]]:
 @pytest.fixture
 def of_kafka(tmp_path: Path) -> Iterator[dict[str, tuple[int, int]]]:
     """What an Apache Kafka keeps, once it has deleted what it deletes."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     kafka = KafkaNode(tmp_path / "kafka", settings=SETTINGS)
     try:
         kafka.start()

@@ -26,7 +26,7 @@ from protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.certificates import Authority
 from tests.support.rights_answers import told
@@ -205,10 +205,7 @@ def _side(broker: KafkaNode | BrokerProcess, port: int, context: ssl.SSLContext)
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Side, Side]]:
     """Kafka and ours."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     directory = tmp_path_factory.mktemp("rights")
     authority = Authority(directory / "authority")
     own, alice = authority.issue("broker", rsa_bits=2048), authority.issue("alice")

@@ -118,10 +118,7 @@ def check(house: House, found: dict[str, str], untrusted: str, token: str) -> No
 
 
 def test_the_client_of_java(house: House, tmp_path: Path) -> None:
-    try:
-        kafka.libs()
-    except kafka.OracleMissingError as missing:
-        pytest.skip(str(missing))
+    kafka.libs()
     java, *rest = compiled("Secured", tmp_path)
     urls = f"file://{house.token},file://{house.wrong_token}"
     prefix = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"

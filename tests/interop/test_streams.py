@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.committed_reader import Onlooker, Read, read_all
 from tests.interop.java_process import JavaProcess, compiled
-from tests.interop.oracle.kafka import OracleMissingError, libs
+from tests.interop.oracle.kafka import libs
 from tests.support.under_test import broker_on
 
 pytestmark = pytest.mark.interop
@@ -164,10 +164,7 @@ def live(broker: Any, application: Application, topics: Topics, rounds: tuple[st
 
 @pytest.mark.parametrize("name", LIVES)
 def test_each_word_is_counted_once(name: str, tmp_path: Path) -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     broker = broker_on(tmp_path / "broker", SETTINGS)
     with ExitStack() as ends:
         ends.callback(lambda: broker.running and broker.kill())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.go_program import SOURCE, fetch, run
-from tests.interop.oracle.kafka import OracleMissingError, libs
+from tests.interop.oracle.kafka import libs, need_javac
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
@@ -46,12 +46,8 @@ def paths(tmp_path):
 
 
 def test_the_example_in_java_passes(tmp_path, paths):
-    try:
-        kafka = f"{libs()}/*"
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac (a JDK, 17 or later) on the PATH")
+    kafka = f"{libs()}/*"
+    need_javac()
     fetch(
         "mvn", "-q", "dependency:copy", f"-Dartifact={JUNIT}", "-DoutputDirectory=.", cwd=tmp_path
     )

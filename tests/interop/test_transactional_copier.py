@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.committed_reader import Onlooker, read_all
 from tests.interop.java_process import FLAGS, JavaProcess
-from tests.interop.oracle.kafka import OracleMissingError, java, libs
+from tests.interop.oracle.kafka import java, libs
 from tests.support.under_test import broker_on
 
 pytestmark = pytest.mark.interop
@@ -167,10 +167,7 @@ def copy(broker: Any, copiers: Copiers, load: Load, chance: random.Random) -> No
 
 @pytest.mark.parametrize("name", LOADS)
 def test_each_record_is_copied_once_and_in_order(name: str, tmp_path: Path) -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     load = LOADS[name]
     total = CHUNK * (len(load.rounds) + 1)
     broker = broker_on(tmp_path / "broker", SETTINGS)

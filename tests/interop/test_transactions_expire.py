@@ -15,7 +15,7 @@ from client.kafka.connection import Connection
 from protocol.records import batches, read_records
 from protocol.transaction_records import decode
 from tests.interop.group_requests import State
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.transaction_brokers import SETTINGS, ready
 from tests.interop.transaction_requests import (
     NOT_YET,
@@ -42,10 +42,7 @@ GONE = "TRANSACTIONAL_ID_NOT_FOUND"
 @pytest.fixture(params=["kafka", "ours"])
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A broker that is not started."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     if request.param == "kafka":
         made: Any = KafkaNode(tmp_path, settings=EXPIRING)
     else:

@@ -13,7 +13,7 @@ import pytest
 
 from client.kafka.connection import Connection
 from tests.interop.group_requests import State
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.transaction_brokers import SETTINGS, ready
 from tests.interop.transaction_requests import NOT_YET, TIMEOUT_S, until
 from tests.interop.transactor import Transactor
@@ -116,10 +116,7 @@ def go_on(left: Left) -> None:
 
 @pytest.fixture(autouse=True)
 def _oracle() -> None:
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from tests.interop.oracle import kafka
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError
+from tests.interop.oracle.kafka import KafkaNode
 from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess
 from tests.unit.broker.metadata.test_scram_plans import remove, upsert
 
@@ -38,10 +38,7 @@ SECRET = "pencil"
 
 @pytest.fixture(autouse=True, scope="module")
 def jars() -> None:
-    try:
-        kafka.libs()
-    except OracleMissingError as error:
-        pytest.skip(str(error))
+    kafka.libs()
 
 
 def users(*arguments: str, given: str = SECRET) -> str:

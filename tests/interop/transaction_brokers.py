@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from client.kafka.connection import Connection
 from tests.interop.group_requests import EXISTING, State, await_coordinator
-from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, libs
+from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.transaction_requests import NOT_YET, TIMEOUT_S, until
 from tests.interop.transactor import Transactor
 from tests.support.broker_process import BrokerProcess
@@ -36,10 +34,7 @@ def ready(connection: Connection) -> State:
 @contextmanager
 def kafka_with_transactions(directory: Path) -> Iterator[State]:
     """Run Apache Kafka in a directory; skip the test if it cannot be run."""
-    try:
-        libs()
-    except OracleMissingError as missing:
-        pytest.skip(str(missing))
+    libs()
     node = KafkaNode(directory, settings=SETTINGS)
     node.start()
     try:

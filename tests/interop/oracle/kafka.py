@@ -5,8 +5,8 @@ of the checkout, or whatever directory BARNABAS_ORACLE_LIBS names), running one 
 a process, and the life of one broker: format, start, stop, kill. Everything listens on loopback.
 
 Does not: check anything. Tests and benchmarks do that with what they find here. Where java, or the
-jars and mvn, are missing, `libs()` raises `OracleMissingError` with what to install; callers skip
-with that text.
+jars and mvn, are missing, `libs()` raises `OracleMissingError` with what to install; a test that it
+ends is skipped with that text (tests/interop/conftest.py).
 """
 
 from __future__ import annotations
@@ -60,6 +60,12 @@ def older_clients() -> Path:
     """
     pom = HERE / "clients-3.9" / "pom.xml"
     return _fetched("clients-3.9", pom, "kafka-clients-3.9.*.jar")
+
+
+def need_javac() -> None:
+    """Raise OracleMissingError if there is no compiler of Java."""
+    if shutil.which("javac") is None:
+        raise OracleMissingError("needs javac (a JDK, 17 or later) on the PATH")
 
 
 def _need_java() -> None:
