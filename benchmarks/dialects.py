@@ -14,7 +14,6 @@ median of the rounds with the smallest and the largest, and the median of each r
 from __future__ import annotations
 
 import argparse
-import statistics
 import struct
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 import msgpack
 
 from benchmarks import frames, interpreter, load
+from benchmarks.results import spread
 from benchmarks.servers import Server, barnabas
 from tests.interop.oracle.kafka import free_ports
 
@@ -101,12 +101,6 @@ def measure(server: Server, made: list[load.ProduceLine], seconds: float) -> tup
         made, warm_seconds=0.3, seconds=seconds, server_cpu=server.cpu_seconds
     )
     return window.server_cpu_seconds / window.count * 1e6, window.count / window.seconds
-
-
-def spread(values: Sequence[float], form: str) -> str:
-    """Format a median with the smallest and the largest value."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:{form}} ({low:{form}}-{high:{form}})"
 
 
 def rows(name: str, found: dict[str, list[tuple[float, float]]]) -> list[str]:

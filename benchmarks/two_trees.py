@@ -19,6 +19,7 @@ from benchmarks import cells, interpreter
 from benchmarks.bench import Bench, Figures
 from benchmarks.life import life
 from benchmarks.metrics import LOAD_SHARE
+from benchmarks.results import spread
 from benchmarks.servers import CHECKOUT, DEFAULT_DIRECTORY, Server, barnabas
 
 PLACE = DEFAULT_DIRECTORY / "two-trees"
@@ -46,10 +47,9 @@ def rows(cell: cells.Cell, found: list[list[Figures]]) -> list[str]:
         ratios = [b / a for a, b in zip(before, after, strict=True) if a]
         if not ratios:
             continue
-        low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
         made.append(
             f"| {cell.title} | {metric} | {statistics.median(before):.3g} "
-            f"| {statistics.median(after):.3g} | {middle:.2f} ({low:.2f}-{high:.2f}) |"
+            f"| {statistics.median(after):.3g} | {spread(ratios)} |"
         )
     return made
 

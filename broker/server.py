@@ -49,7 +49,7 @@ from broker.runtime.owners import Owner
 from broker.security.oauth.key_set import KeySetError
 from broker.security.tls.tls_errors import TlsError
 from config.broker import BrokerConfig
-from config.listeners import Listener
+from config.listeners import Listener, address_text
 from config.load import Loaded
 from config.sources import Source
 from storage.errors import StorageError
@@ -261,11 +261,7 @@ class Broker:
         if self._http is not None and self._config.http is not None:
             logger.info(
                 "listening on http://%(address)s for the console, /metrics, /healthz and /readyz",
-                {
-                    "address": str(
-                        self._config.http._replace(port=self._http.getsockname()[1])
-                    ).split("//")[1]
-                },
+                {"address": address_text(self._config.http.host, self._http.getsockname()[1])},
             )
 
     async def serve(self) -> bool:

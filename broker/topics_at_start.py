@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from broker.metadata.topic_rules import BROKER_DEFAULT, NewTopic, TopicError
 from broker.topics import Topics
+from config.checks import TopicAtStart
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed
 
@@ -20,12 +21,12 @@ logger = logging.getLogger("barnabas.topics")
 
 def wanted(entry: str) -> NewTopic:
     """Return the topic that an entry of the list names."""
-    name, *rest = entry.split(":")
-    numbers = [int(text) for text in rest[:2]]
-    partitions, replicas = (*numbers, BROKER_DEFAULT, BROKER_DEFAULT)[:2]
-    configs = {"cleanup.policy": rest[2]} if len(rest) > 2 else {}
+    topic = TopicAtStart(*entry.split(":"))
     return NewTopic(
-        name=name, partition_count=partitions, replication_factor=replicas, configs=configs
+        name=topic.name,
+        partition_count=int(topic.partitions or BROKER_DEFAULT),
+        replication_factor=int(topic.replicas or BROKER_DEFAULT),
+        configs={"cleanup.policy": topic.cleanup_policy} if topic.cleanup_policy else {},
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from config.authorizer_keys import parse_super_users
+from config.checks import TopicAtStart
 from config.errors import ConfigError
 from config.http_address import parse_http_address
 from config.keys import Key, keys_of
@@ -117,7 +118,7 @@ class BrokerConfig(SaslKeys):
 
     def _check_topics_at_start(self) -> None:
         for entry in self.barnabas_create_topics:
-            replicas = [*entry.split(":"), "", "", ""][2]
+            replicas = TopicAtStart(*entry.split(":")).replicas
             if replicas not in ("", "1") and not self.barnabas_replication_factor_clamp:
                 raise ConfigError(
                     f"{entry} asks for {replicas} replicas, and one node keeps 1",

@@ -9,13 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 ASSIGNORS = {"uniform", "range"}
 TOPIC_AT_START = re.compile(
     r"(?!\.\.?(:|\Z))[a-zA-Z0-9._-]{1,249}"
     r"(:[1-9][0-9]{0,4}(:[1-9][0-9]{0,4}(:(compact|delete))?)?)?\Z"
 )
+
+
+class TopicAtStart(NamedTuple):
+    """The parts of an entry of `barnabas.create.topics`; "" is one that it leaves out."""
+
+    name: str
+    partitions: str = ""
+    replicas: str = ""
+    cleanup_policy: str = ""
+
+
 REPLICA = re.compile(r"[0-9]+:[0-9]+\Z")
 
 

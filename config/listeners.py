@@ -65,8 +65,12 @@ class Listener(NamedTuple):
 
     def __str__(self) -> str:
         """Return the listener as it is written in a configuration."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{address_text(self.host, self.port)}"
+
+
+def address_text(host: str, port: int) -> str:
+    """Return HOST:PORT; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_protocol_map(text: str, source: str = "") -> dict[str, str]:

@@ -36,6 +36,7 @@ from broker.testing.command_refused import CommandRefused, command_of
 from broker.testing.message_line import Message
 from broker.testing.own_directory import OwnDirectory
 from broker.testing.ward import NO_SESSIONS, USUAL, Ward
+from config.listeners import address_text
 from config.load import Loaded
 
 BODY_BYTES_MAX: Final = 1024 * 1024
@@ -112,10 +113,6 @@ def _address_of(place: str) -> tuple[str, int]:
     return str(found[0][4][0]), int(port)
 
 
-def _place_of(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _directory_beside(directory: str) -> str:
     """Make a directory for snapshots and lost files: on the same disk, if one may write there."""
     try:
@@ -156,8 +153,8 @@ class ControlServer(TCPServer):
         listeners = self._ward.where["listeners"].values()
         kafka = [one for one in listeners if not one["protocol"].startswith("MSGPACK")]
         told = {
-            "test_control": _place_of(str(self.server_address[0]), self.server_address[1]),
-            "bootstrap": _place_of(kafka[0]["host"], kafka[0]["port"]) if kafka else None,
+            "test_control": address_text(str(self.server_address[0]), self.server_address[1]),
+            "bootstrap": address_text(kafka[0]["host"], kafka[0]["port"]) if kafka else None,
             **self._ward.where,
         }
         sys.stdout.write(json.dumps(told) + "\n")

@@ -19,7 +19,7 @@ SPARE_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class KeptDirectories:
-    """KeptDirectories in `place`, a directory for each. `removals` takes what is replaced."""
+    """Snapshots in `place`, a directory for each. `removals` takes what is replaced."""
 
     def __init__(self, place: str, removals: RemovalQueue) -> None:
         self._place = place

@@ -181,10 +181,11 @@ def quoted(word: str) -> str:
 def _address(host: str, port: int) -> str:
     """Return what ListenStream= takes. Raises click.UsageError: systemd looks up no names."""
     from broker.lifecycle.service_manager import addresses_of
+    from config.listeners import address_text
 
     if not host:
         return str(port)
     found = sorted(addresses_of(host), key=lambda one: ":" in one)
     if not found:
         raise click.UsageError(f"{host} has no address, and systemd needs one: change `listeners`.")
-    return f"[{found[0]}]:{port}" if ":" in found[0] else f"{found[0]}:{port}"
+    return address_text(found[0], port)
