@@ -139,19 +139,7 @@ class RightsChanger:
         creation = CreateAclsRequest(
             creations=[self._rule(name, user, READ, ALLOW) for name in names]
         )
-        deletion = DeleteAclsRequest(
-            filters=[
-                DeleteAclsFilter(
-                    resource_type_filter=TOPIC,
-                    resource_name_filter=None,
-                    pattern_type_filter=ANY,
-                    principal_filter=user,
-                    host_filter=None,
-                    operation=ANY,
-                    permission_type=ANY,
-                )
-            ]
-        )
+        deletion = DeleteAclsRequest(filters=[DeleteAclsFilter(**_all_of(user))])
         answer = await self.admin.ask(creation if count else deletion, what=self.topic)
         codes = {0} if answer is None else {one.error_code for one in _results(answer)}
         found = await self._count(user)
@@ -163,17 +151,7 @@ class RightsChanger:
             self._object(f"{found} ACLs are there after the answer that there are {count}")
 
     async def _count(self, user: str) -> int | None:
-        answer = await self.admin.ask(
-            DescribeAclsRequest(
-                resource_type_filter=TOPIC,
-                resource_name_filter=None,
-                pattern_type_filter=ANY,
-                principal_filter=user,
-                host_filter=None,
-                operation=ANY,
-                permission_type=ANY,
-            )
-        )
+        answer = await self.admin.ask(DescribeAclsRequest(**_all_of(user)))
         if answer is None or answer.error_code:
             return None
         return sum(len(resource.acls) for resource in answer.resources)
@@ -256,6 +234,19 @@ class RightsChanger:
 
     def _object(self, what: str) -> None:
         self.admin.record.fail(self.admin.name, what)
+
+
+def _all_of(user: str) -> dict[str, Any]:
+    """Return the fields of a filter for all ACLs of a user for topics."""
+    return {
+        "resource_type_filter": TOPIC,
+        "resource_name_filter": None,
+        "pattern_type_filter": ANY,
+        "principal_filter": user,
+        "host_filter": None,
+        "operation": ANY,
+        "permission_type": ANY,
+    }
 
 
 def _results(answer: Any) -> Sequence[Any]:

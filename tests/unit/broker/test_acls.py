@@ -136,12 +136,18 @@ async def test_changes_that_cross_are_each_made_once(rig, monkeypatch):
     assert may_read(rig, "t3")
 
 
-async def test_a_client_that_leaves_does_not_stop_what_it_began(rig, monkeypatch):
-    monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
-    many = [acl(name=f"t{number}") for number in range(100)]
+async def begin_with(rig, count):
+    """Begin to create many ACLs, and return the task when their records are written."""
+    many = [acl(name=f"t{number}") for number in range(count)]
     creating = asyncio.create_task(rig.services.acls.create(many, BY))
     while many[0] not in rig.services.acls:
         await asyncio.sleep(0)
+    return creating
+
+
+async def test_a_client_that_leaves_does_not_stop_what_it_began(rig, monkeypatch):
+    monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
+    creating = await begin_with(rig, 100)
     creating.cancel()
     steps = rig.services.acls.find(AclFilter())
     for _ in steps:
@@ -151,10 +157,7 @@ async def test_a_client_that_leaves_does_not_stop_what_it_began(rig, monkeypatch
 
 async def test_what_is_recorded_is_found(rig, monkeypatch):
     monkeypatch.setattr(module, "CHANGED_PER_TURN", 10)
-    many = [acl(name=f"t{number}") for number in range(100)]
-    creating = asyncio.create_task(rig.services.acls.create(many, BY))
-    while many[0] not in rig.services.acls:
-        await asyncio.sleep(0)
+    creating = await begin_with(rig, 100)
     steps = rig.services.acls.find(AclFilter())
     assert next(steps) == 0
     await creating

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import pytest
 
 from broker.lifecycle import shutdown
-from broker.lifecycle.environment import system_environment
+from broker.lifecycle.environment import Environment, system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN, EXIT_FAILED, EXIT_FORCED, Shutdown
 from broker.runtime.record_work import WalkAbandoned
 from broker.server import Broker
@@ -41,12 +41,18 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
+def with_deadline(
+    directory: Path, deadline_ms: int, environment: Environment | None = None
+) -> Broker:
+    """Return a broker that is not started, with the deadline of its stop."""
+    deadline = f"barnabas.shutdown.deadline.ms={deadline_ms}"
+    return Broker(loaded(directory / "data", deadline), environment or system_environment())
+
+
 async def test_a_second_signal_hurries_and_the_stop_stays_clean(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = Broker(
-        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=600000"), system_environment()
-    )
+    broker = with_deadline(tmp_path, 600_000)
     running = await served(broker)
     broker._serving.answered = asyncio.Event().wait  # type: ignore[method-assign,assignment]
     broker._signals.received(signal.SIGTERM)
@@ -63,9 +69,7 @@ async def test_a_second_signal_hurries_and_the_stop_stays_clean(
 async def test_no_late_record_is_written_while_logs_are_closed_after_a_stop_that_came_to_no_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = Broker(
-        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=10"), system_environment()
-    )
+    broker = with_deadline(tmp_path, 10)
     running = await served(broker)
     transactions = broker._assembly.services.transactions
     await transactions.ensure_log()
@@ -94,11 +98,7 @@ async def test_no_late_record_is_written_while_logs_are_closed_after_a_stop_that
 async def test_no_piece_of_a_large_request_is_appended_while_logs_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_hurried: bool
 ) -> None:
-    deadline_ms = 600_000 if is_hurried else 10
-    broker = Broker(
-        loaded(tmp_path / "data", f"barnabas.shutdown.deadline.ms={deadline_ms}"),
-        system_environment(),
-    )
+    broker = with_deadline(tmp_path, 600_000 if is_hurried else 10)
     running = await served(broker)
     large, appended = broker._assembly.services.large_produces, []
     monkeypatch.setattr("broker.large_produces.pieces", lambda _: repeat([]))
@@ -319,10 +319,7 @@ async def test_a_stop_past_its_deadline_says_whether_the_disk_answers(
     reason: str,
 ) -> None:
     monkeypatch.setattr(shutdown, "CLOSE_SECONDS_MIN", 0.5)
-    broker = Broker(
-        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=500"),
-        replace(system_environment(), leave=leave),
-    )
+    broker = with_deadline(tmp_path, 500, replace(system_environment(), leave=leave))
     running = await served(broker)
     logs = broker._assembly.services.logs
     jobs = SlowJobs(0.001, stuck)
@@ -340,10 +337,7 @@ async def test_a_stop_past_its_deadline_says_whether_the_disk_answers(
 async def test_a_stop_that_cannot_drain_says_whether_the_disk_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, ended: int, reason: str
 ) -> None:
-    broker = Broker(
-        loaded(tmp_path / "data", "barnabas.shutdown.deadline.ms=300"),
-        replace(system_environment(), leave=leave),
-    )
+    broker = with_deadline(tmp_path, 300, replace(system_environment(), leave=leave))
     running = await served(broker)
     services = broker._assembly.services
     go_on = threading.Event()

@@ -53,10 +53,15 @@ def late(rig):
     return rig.services.transactions.store.log.late
 
 
-async def until_written(rig):
+async def until(ends):
+    """Wait until a condition holds."""
     async with asyncio.timeout(20):
-        while late(rig).count:
+        while not ends():
             await asyncio.sleep(0.01)
+
+
+async def until_written(rig):
+    await until(lambda: not late(rig).count)
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
@@ -168,16 +173,21 @@ async def test_a_failed_log_is_left_to_the_next_start():
 
     records = LateRecords(refuse, lambda _: False)
     records.add(Transaction("t", 1, 1))
-    async with asyncio.timeout(20):
-        while records.count:
-            await asyncio.sleep(0.01)
+    await until(lambda: not records.count)
 
 
-async def test_many_are_written_in_turns_of_the_loop_and_none_twice():
-    written, turns = [], 0
+def recording():
+    """Late records of logs that take all, and the list of those that are written."""
+    written = []
     records = LateRecords(
         lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
     )
+    return records, written
+
+
+async def test_many_are_written_in_turns_of_the_loop_and_none_twice():
+    records, written = recording()
+    turns = 0
     made = [Transaction(str(number), number, 1) for number in range(4 * RECORDS_PER_TURN)]
     for one in made:
         records.add(one)
@@ -193,10 +203,7 @@ async def test_many_are_written_in_turns_of_the_loop_and_none_twice():
 
 
 async def test_while_the_broker_stops_each_is_written_at_once():
-    written = []
-    records = LateRecords(
-        lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
-    )
+    records, written = recording()
     first, second = Transaction("a", 1, 1), Transaction("b", 2, 1)
     records.add(first)
     await records.finish()
@@ -219,9 +226,7 @@ async def test_what_cannot_be_written_does_not_hold_up_others():
     records.add(Transaction("a", 2, 1))
     await asyncio.sleep(0.05)
     records.add(Transaction("b", 3, 1))
-    async with asyncio.timeout(20):
-        while records.count > 1:
-            await asyncio.sleep(0.01)
+    await until(lambda: records.count <= 1)
     assert written == ["a", "b"]
 
 
@@ -238,25 +243,16 @@ async def test_an_unexpected_failure_is_tried_again():
     one = Transaction("a", 1, 1)
     records.add(one)
     fails.insert(0, False)
-    async with asyncio.timeout(20):
-        while records.count:
-            await asyncio.sleep(0.01)
+    await until(lambda: not records.count)
     assert written == [one]
 
 
 async def test_an_id_has_one_late_record_even_if_the_one_between_could_not_be_written():
-    written = []
-    records = LateRecords(
-        lambda one: (written.append(one), records.drop(one.transactional_id)), lambda _: True
-    )
+    records, written = recording()
     former, later = Transaction("a", 1, 1), Transaction("a", 2, 1)
     records.add(former)
-    async with asyncio.timeout(20):
-        while not records._old:
-            await asyncio.sleep(0.01)
+    await until(lambda: records._old)
     records.add(later)
     assert records.count == 1
-    async with asyncio.timeout(20):
-        while records.count:
-            await asyncio.sleep(0.01)
+    await until(lambda: not records.count)
     assert written == [later]
