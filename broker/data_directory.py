@@ -128,8 +128,8 @@ def _open_metadata(
             "not serving %(name)s: it is in another directory or on another node", {"name": name}
         )
     logger.info(
-        "cluster %(cluster_id)s, node %(node_id)d, directory %(directory)s: %(state)s,"
-        " %(topics)d topics with %(partitions)d partitions",
+        "cluster %(cluster_id)s, node %(node_id)d, directory %(directory)s: %(state)s, %(topics)d"
+        " topics with %(partitions)d partitions",
         {
             "cluster_id": logs.directory.meta.cluster_id,
             "node_id": node_id,

@@ -53,9 +53,8 @@ def _mock_secret(services: Services) -> bytes:
     except OSError as error:
         if not services.config.barnabas_read_only:
             logger.warning(
-                "%(file)s cannot be read or written: %(error)s; until the next start, the salts"
-                " of unknown users"
-                " are others than before, which tells them from users",
+                "%(file)s cannot be read or written: %(error)s; until the next start, the salts of"
+                " unknown users are others than before, which tells them from users",
                 {"file": path, "error": error.strerror},
             )
         return services.random_bytes(SECRET_BYTES)

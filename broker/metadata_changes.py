@@ -73,8 +73,7 @@ class MetadataChanges:
         if not done:
             logger.warning(
                 "a metadata change takes longer than %(seconds)d s: its client gets"
-                " REQUEST_TIMED_OUT, the "
-                "change continues",
+                " REQUEST_TIMED_OUT, the change continues",
                 {"seconds": METADATA_TIMEOUT_MS // 1000},
             )
             raise too_late()

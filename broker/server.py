@@ -240,9 +240,8 @@ class Broker:
             if self._loaded.origin("barnabas.http.listener").source is not Source.DEFAULT:
                 raise
             logger.warning(
-                "no console, /metrics, /healthz and /readyz: %(error)s Set"
-                " barnabas.http.listener to"
-                " another address, or to nothing",
+                "no console, /metrics, /healthz and /readyz: %(error)s Set barnabas.http.listener"
+                " to another address, or to nothing",
                 {"error": error.strerror},
             )
 

@@ -30,9 +30,8 @@ def fail(state: LogState, failure: LogFailed) -> None:
     """Refuse appends until the log is opened again, and end reads at the durable offset."""
     if state.failed is None:
         _log.error(
-            "%(topic)s-%(partition)d is offline for writes, reads end at the last durable"
-            " offset, %(offset)d: %(error)s. "
-            "Check the disk, then restart the broker.",
+            "%(topic)s-%(partition)d is offline for writes, reads end at the last durable offset,"
+            " %(offset)d: %(error)s. Check the disk, then restart the broker.",
             {
                 "topic": state.topic,
                 "partition": state.partition,

@@ -95,9 +95,8 @@ async def _load_or_refuse(
         if _may_pass(error):
             if not shard.unread:
                 logger.error(
-                    "groups of %(topic)s-%(partition)d are not loaded: %(error)s. Check the"
-                    " disk: the broker tries again "
-                    "every second.",
+                    "groups of %(topic)s-%(partition)d are not loaded: %(error)s. Check the disk:"
+                    " the broker tries again every second.",
                     {"topic": GROUP_TOPIC, "partition": shard.number, "error": error},
                 )
             shard.unread = str(error)
@@ -154,8 +153,7 @@ async def load_shard(
     if replayer.elsewhere_count:
         logger.warning(
             "%(topic)s-%(partition)d: ignored %(records)d records of groups that belong to other"
-            " partitions: the topic had a"
-            " different number of partitions when they were written",
+            " partitions: the topic had a different number of partitions when they were written",
             {"topic": GROUP_TOPIC, "partition": shard.number, "records": replayer.elsewhere_count},
         )
     if not shard.is_dropped:

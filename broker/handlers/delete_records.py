@@ -203,9 +203,8 @@ async def _make_durable(services: Services, cuts: list[_Cut]) -> None:
         await services.starts.settle([cut.log for cut in cuts], services.clock.now_ms())
     except OSError as error:
         logger.error(
-            "log start offsets cannot be written: %(error)s. DeleteRecords is refused; the"
-            " records are "
-            "deleted once a checkpoint succeeds.",
+            "log start offsets cannot be written: %(error)s. DeleteRecords is refused; the records"
+            " are deleted once a checkpoint succeeds.",
             {"error": error},
         )
     for log, offset, result in cuts:

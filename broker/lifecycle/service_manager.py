@@ -69,8 +69,8 @@ class InheritedSockets:
         for sock in self._sockets:
             host, port = sock.getsockname()[:2] if sock.family != socket.AF_UNIX else ("a file", 0)
             logger.warning(
-                "a socket at %(host)s:%(port)d was passed on to this process, and no listener"
-                " has this address",
+                "a socket at %(host)s:%(port)d was passed on to this process, and no listener has"
+                " this address",
                 {"host": host, "port": port},
             )
             sock.close()

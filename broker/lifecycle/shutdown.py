@@ -202,9 +202,8 @@ class Shutdown:
     def _leave(self) -> NoReturn:
         """Exit without a clean shutdown, and say why."""
         logger.error(
-            "the disk of %(directory)s %(reason)s: exiting without it. Acknowledged records are"
-            " on it; "
-            "the next start recovers the rest.",
+            "the disk of %(directory)s %(reason)s: exiting without it. Acknowledged records are on"
+            " it; the next start recovers the rest.",
             {"directory": self._services.logs.directory.path, "reason": self._why_it_leaves()},
         )
         self._leave_process(EXIT_FORCED)

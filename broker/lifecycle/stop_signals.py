@@ -60,8 +60,7 @@ class StopSignals:
         elif not self.hurry.is_set():
             logger.warning(
                 "%(signal)s again: not waiting for requests in progress any longer, only for the"
-                " disk; "
-                "a third signal exits at once",
+                " disk; a third signal exits at once",
                 {"signal": name},
             )
             self.hurry.set()

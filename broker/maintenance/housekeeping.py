@@ -226,9 +226,8 @@ class Housekeeping:
         elif not self._services.logs.home.room.note(error) and directory not in self._complained:
             self._complained.add(directory)
             logger.error(
-                "checkpoint of %(directory)s failed, will retry: %(error)s. Until it succeeds,"
-                " the next start has "
-                "more to recover.",
+                "checkpoint of %(directory)s failed, will retry: %(error)s. Until it succeeds, the"
+                " next start has more to recover.",
                 {"directory": directory, "error": error},
             )
 

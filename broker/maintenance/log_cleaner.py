@@ -213,10 +213,8 @@ class LogCleaner:
         self._uncleanable[log.topic, log.partition] = log
         logger.error(
             "Unexpected exception thrown when cleaning log %(topic)s-%(partition)d. Marking its"
-            " partition as "
-            "uncleanable: %(error)s. The broker serves it as it is, and compacts it again only"
-            " after "
-            "a restart; `barnabas verify` shows what is damaged.",
+            " partition as uncleanable: %(error)s. The broker serves it as it is, and compacts it"
+            " again only after a restart; `barnabas verify` shows what is damaged.",
             {"topic": log.topic, "partition": log.partition, "error": error},
         )
 

@@ -175,9 +175,8 @@ class Adoption:
     def _is_unsafe(self, transaction: Transaction, error: TransactionError) -> None:
         self._unwritten.add(transaction)
         logger.error(
-            "%(transactional_id)s: what its partitions say of its transaction is not written"
-            " yet. If the broker"
-            " stops before, the next start finds it again: %(error)s",
+            "%(transactional_id)s: what its partitions say of its transaction is not written yet."
+            " If the broker stops before, the next start finds it again: %(error)s",
             {"transactional_id": transaction.transactional_id, "error": error},
         )
 
@@ -238,10 +237,9 @@ class Adoption:
         for producer_id, part in left[:NAMED_MAX]:
             logger.warning(
                 "%(topic)s-%(partition)d: the transaction of producer %(producer_id)d, epoch"
-                " %(producer_epoch)d, is open from offset %(offset)d on, and"
-                " __transaction_state does not say how it ended: another broker has left it."
-                " Readers of committed records do not get past it. End it by hand: barnabas"
-                " transactions find-hanging",
+                " %(producer_epoch)d, is open from offset %(offset)d on, and __transaction_state"
+                " does not say how it ended: another broker has left it. Readers of committed"
+                " records do not get past it. End it by hand: barnabas transactions find-hanging",
                 {
                     "topic": part.place[0],
                     "partition": part.place[1],
@@ -272,8 +270,8 @@ def _name_torn(transaction: Transaction, evidence: Evidence) -> None:
             if is_last and ended.is_commit != is_commit:
                 logger.error(
                     "%(transactional_id)s: its transaction of epoch %(producer_epoch)d is torn:"
-                    " %(outcome)s in %(topic)s-%(partition)d, which was offline when"
-                    " the broker started, and %(outcome_elsewhere)s in its other partitions",
+                    " %(outcome)s in %(topic)s-%(partition)d, which was offline when the broker"
+                    " started, and %(outcome_elsewhere)s in its other partitions",
                     {
                         "transactional_id": transaction.transactional_id,
                         "producer_epoch": ended.closed_epoch,

@@ -120,11 +120,10 @@ class LateLogs:
                 held_count += 1
                 if held_count <= NAMED_MAX:
                     logger.warning(
-                        "%(transactional_id)s: its transaction is open in"
-                        " %(topic)s-%(partition)d, which is offline and may know how"
-                        " it ended. So it is neither ended nor timed out until that partition can"
-                        " be opened or its topic is deleted. To abort it all the same: barnabas"
-                        " transactions abort %(transactional_id)s",
+                        "%(transactional_id)s: its transaction is open in %(topic)s-%(partition)d,"
+                        " which is offline and may know how it ended. So it is neither ended nor"
+                        " timed out until that partition can be opened or its topic is deleted. To"
+                        " abort it all the same: barnabas transactions abort %(transactional_id)s",
                         {
                             "transactional_id": transactional_id,
                             "topic": unseen[0],

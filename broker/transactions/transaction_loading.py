@@ -190,9 +190,9 @@ class TransactionLoading:
             self._is_kept_named = True
             logger.warning(
                 "%(logs)d logs keep the markers that a crash has left, for ids in %(topic)s that"
-                " could not be"
-                " read or written. Until it is mended and the broker starts again, retention and"
-                " compaction of these logs go no further, and a start recovers them from there",
+                " could not be read or written. Until it is mended and the broker starts again,"
+                " retention and compaction of these logs go no further, and a start recovers them"
+                " from there",
                 {"logs": count, "topic": TRANSACTION_TOPIC},
             )
 

@@ -80,9 +80,9 @@ def _first_dirty(log: Log) -> int:
     cleaned_offset = log.segments.cleaned_offset
     if cleaned_offset > log.end_offset:
         _log.warning(
-            "The last checkpoint dirty offset for partition %(topic)s-%(partition)d is"
-            " %(offset)d, which is larger than the "
-            "log end offset %(end_offset)d. Resetting to the log start offset %(start_offset)d.",
+            "The last checkpoint dirty offset for partition %(topic)s-%(partition)d is %(offset)d,"
+            " which is larger than the log end offset %(end_offset)d. Resetting to the log start"
+            " offset %(start_offset)d.",
             {
                 "topic": log.topic,
                 "partition": log.partition,

@@ -104,8 +104,8 @@ class SegmentIndexes:
             self.damage = reason
             _log.warning(
                 "Found a corrupted index file corresponding to log file %(file)s due to"
-                " %(reason)s, expected "
-                "entries that fit its batches; answers come from the log until it is rebuilt",
+                " %(reason)s, expected entries that fit its batches; answers come from the log"
+                " until it is rebuilt",
                 {"file": self._log_file.path, "reason": reason},
             )
 

@@ -204,9 +204,9 @@ class ConsumerGroup:
             )
         for member_id in missed.steps:
             logger.info(
-                "member %(member)s fenced from the group %(group)s because it failed to"
-                " transition from epoch %(member_epoch)d"
-                " to epoch %(target_epoch)d within its rebalance timeout",
+                "member %(member)s fenced from the group %(group)s because it failed to transition"
+                " from epoch %(member_epoch)d to epoch %(target_epoch)d within its rebalance"
+                " timeout",
                 {
                     "member": member_id,
                     "group": self.group_id,

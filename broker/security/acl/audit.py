@@ -56,10 +56,9 @@ class Audit:
             self._metrics.audit_lines_dropped += 1
             return
         logger.info(
-            "Principal = %(principal)s is Denied operation = %(operation)s from host = %(host)s"
-            " on resource = %(resource_type)s:LITERAL:%(resource)s"
-            " for request = %(api)s with resourceRefCount = %(resource_count)d based on rule"
-            " %(decision)s%(rule)s%(note)s",
+            "Principal = %(principal)s is Denied operation = %(operation)s from host = %(host)s on"
+            " resource = %(resource_type)s:LITERAL:%(resource)s for request = %(api)s with"
+            " resourceRefCount = %(resource_count)d based on rule %(decision)s%(rule)s%(note)s",
             {
                 "principal": _short(access.principal),
                 "operation": access.operation.name,
