@@ -78,7 +78,7 @@ run: $(VENV)/runtime
 # does not stop the other, and Ctrl-C reaches both.
 SPARK_REPORT := build/test-spark.txt
 test: $(VENV)/development $(SPARK_VENV)/java
-	@echo "Runs the main suite, with Spark's beside it: four minutes on two free cores."
+	@echo "Runs the main suite, with Spark's beside it: eleven minutes on two free cores."
 	@mkdir -p $(dir $(SPARK_REPORT)) && rm -f $(SPARK_REPORT)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-main test-spark; code=$$?; \
 		echo; echo "== Spark's suite:"; cat $(SPARK_REPORT); exit $$code
