@@ -36,6 +36,8 @@ RESTLESS: Final = ("compaction", "Task-", "loading groups")
 # Tasks of requests: none of them lasts, not even one that ran when the broker began to serve.
 PASSING: Final = (
     "request",
+    "login",
+    "keys",  # of tokens, which are read for a login
     "change of topics",
     "loading transactions",
     "the end of a transaction",  # that a start goes on with
@@ -304,13 +306,16 @@ def held_by_a_stop(broker: Broker) -> list[str]:
 
 
 def is_busy_by_itself(broker: Broker) -> bool:
-    """Whether groups still do what needs no client: whoever looks for rest should look again.
+    """Whether the broker still does what needs no client: whoever looks for rest should look again.
 
     A JoinGroup or SyncGroup waits for other members, though its client has gone; or a session or
-    the retention of offsets has just ended, and the record of it is not durable yet. What stays so
-    however often one looks is held.
+    the retention of offsets has just ended, and the record of it is not durable yet. Or a client
+    has left behind more requests than are handled at a time: its connection is not read while they
+    wait, so nobody hears of its end. What stays so however often one looks is held.
     """
     services = broker._assembly.services
+    if any(one.slots and one.reading.holds for one in _connections(broker)):
+        return True
     return services.has_groups and (
         _waits_for_members(services.groups)
         or services.logs.unflushed_bytes > 0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.lifecycle.environment import system_environment
+from broker.network.reading import Hold
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from broker.server import Broker
@@ -285,13 +286,25 @@ async def test_half_a_frame_is_on_the_books(broker):
     assert sampler.found == []
 
 
-async def test_a_request_of_the_beginning_may_end_and_may_not_last(broker):
-    task = asyncio.create_task(asyncio.sleep(60), name="request")
+@pytest.mark.parametrize("name", ["request", "login"])
+async def test_a_request_of_the_beginning_may_end_and_may_not_last(broker, name):
+    task = asyncio.create_task(asyncio.sleep(60), name=name)
     known = Sampler(broker).known_tasks
-    assert at_rest(broker, known) == ["at rest: task 'request', 1 of them"]
+    assert at_rest(broker, known) == [f"at rest: task '{name}', 1 of them"]
     task.cancel()
     await asyncio.sleep(0.01)
     assert at_rest(broker, known) == []
+
+
+async def test_a_client_that_has_left_is_heard_when_its_connection_is_read(broker, connected):
+    assert not resources.is_busy_by_itself(broker)
+    connected.slots.append(Answered())
+    assert not resources.is_busy_by_itself(broker)
+    connected.reading.hold(Hold.IN_FLIGHT)
+    assert resources.is_busy_by_itself(broker)
+    connected.slots.clear()
+    assert not resources.is_busy_by_itself(broker)
+    connected.release(Hold.IN_FLIGHT)
 
 
 def test_what_groups_do_without_clients():
@@ -305,7 +318,9 @@ def test_what_groups_do_without_clients():
         logs=logs,
         partitions=SimpleNamespace(all=lambda: [partition]),
     )
-    broker: Any = SimpleNamespace(_assembly=SimpleNamespace(services=services))
+    broker: Any = SimpleNamespace(
+        _assembly=SimpleNamespace(services=services), _serving=SimpleNamespace(processors=[])
+    )
     assert not resources.is_busy_by_itself(broker)
     ids = party.stable("a")
     assert not resources.is_busy_by_itself(broker)
