@@ -307,8 +307,8 @@ class Hot(Own):
 
     The module also has `keys(request)`: what the request names, if the answer is the same for
     everybody who may touch all of it, else None; None, too, if that is more than a turn may ask
-    for. A client that was allowed some keys is allowed them again without a question, until an ACL
-    changes.
+    for. `key(request)` is that of the usual request, which names one thing, else None. A client
+    that was allowed some keys is allowed them again without a question, until an ACL changes.
     """
 
     __slots__ = ()

@@ -36,7 +36,8 @@ Handle = Callable[[Request, Services], Any]
 ATTEMPTS: Final = 5  # to ask in several turns without a change meanwhile
 REMEMBERED_MAX: Final = 16_384  # keys that were allowed, of all clients
 KEY_CHARACTERS_MAX: Final = 249  # of one; no topic has a longer name
-WAITS: Final = (Pending, GeneratorType, CoroutineType)  # results of a handler that come later
+# Results of a handler that come later.
+WAITS: Final = frozenset((Pending, GeneratorType, CoroutineType))
 
 
 class Guarded(NamedTuple):
@@ -132,16 +133,32 @@ class HotGuard(Guard):
         assert isinstance(hot, Hot), "its module has the keys"
         module = hot.load()
         self._need = module.NEED
+        self._key: Callable[[Request], str | bytes | None] = module.key
         self._keys: Callable[[Request], list[str | bytes] | None] = module.keys
         self._again: Callable[[Asking, Any], Generator[int, None, Any]] | None = module.again
+        self._waiting = lines.waiting
         self._version = authorizer.version
         self._known: dict[tuple[str, str], set[str | bytes]] = {}
         self._count = 0  # of the keys in `_known`
 
     def handle(self, request: Request, services: Services) -> Any:
         """As `Guard.handle`, at once if the client may touch everything that it names."""
+        key = self._key(request)
+        if key is None or self._waiting:
+            return self._handle_others(request, services)
+        info = request.info
+        known = self._known.get((info.principal, info.peer_host))
+        if known is None or key not in known or self._version != self._authorizer.version:
+            return self._handle_others(request, services)
+        result = self._handle(request, services)
+        if self._again is None or type(result) not in WAITS:  # as in `_completed`, without a call
+            return result
+        return self._completed(request, services, result)
+
+    def _handle_others(self, request: Request, services: Services) -> Any:
+        """As `handle`, for a request that names several keys, or one that is not known yet."""
         keys = self._keys(request)
-        if keys is None or request.connection in self._lines.waiting:
+        if keys is None or request.connection in self._waiting:
             return super().handle(request, services)
         if self._version != self._authorizer.version:
             self._forget()
@@ -151,7 +168,10 @@ class HotGuard(Guard):
             request, services, keys
         ):
             return super().handle(request, services)
-        result = self._handle(request, services)
+        return self._completed(request, services, self._handle(request, services))
+
+    def _completed(self, request: Request, services: Services, result: Any) -> Any:
+        """Return a result, whose answer is asked about again if it comes later."""
         if self._again is None or type(result) not in WAITS:
             return result
         asking = self._asking(request, services)

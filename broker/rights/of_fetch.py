@@ -36,19 +36,27 @@ LINES: Final = (
 )
 
 
+def key(request: Request) -> str | bytes | None:
+    """Return the topic of a consumer's fetch from one."""
+    body: FetchRequest = request.body
+    topics = body.topics
+    version = request.header.api_version
+    replica_id = (
+        body.replica_state.replica_id if version >= REPLICA_STATE_VERSION else body.replica_id
+    )
+    if len(topics) != 1 or replica_id >= 0:
+        return None
+    topic = topics[0]
+    return topic.topic_id if version >= TOPIC_ID_VERSION else topic.topic
+
+
 def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a consumer's fetch, if they are not many."""
     body: FetchRequest = request.body
     topics = body.topics
-    if _is_of_replica(request):
+    if _is_of_replica(request) or len(topics) > NAMES_PER_TURN:
         return None
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    count = len(topics)
-    if count == 1:  # the usual request
-        (topic,) = topics
-        return [topic.topic_id if by_id else topic.topic]
-    if count > NAMES_PER_TURN:
-        return None
     return [topic.topic_id if by_id else topic.topic for topic in topics]
 
 

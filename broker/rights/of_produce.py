@@ -47,19 +47,23 @@ EACH_TOPIC: Final = _EachProduced((NEED,), "topic_data", "responses", id_since=T
 again = None  # appends that wait ask for themselves (`standing`)
 
 
+def key(request: Request) -> str | bytes | None:
+    """Return the topic of the usual request: it names one, and no transactional id."""
+    body: ProduceRequest = request.body
+    topics = body.topic_data
+    if len(topics) != 1 or body.transactional_id is not None:
+        return None
+    topic = topics[0]
+    return topic.topic_id if request.header.api_version >= TOPIC_ID_VERSION else topic.name
+
+
 def keys(request: Request) -> list[str | bytes] | None:
     """Return the topics of a request without a transactional id, if they are not many."""
     body: ProduceRequest = request.body
     topics = body.topic_data
-    if body.transactional_id is not None:
+    if body.transactional_id is not None or len(topics) > NAMES_PER_TURN:
         return None
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    count = len(topics)
-    if count == 1:  # the usual request
-        (topic,) = topics
-        return [topic.topic_id if by_id else topic.name]
-    if count > NAMES_PER_TURN:
-        return None
     return [topic.topic_id if by_id else topic.name for topic in topics]
 
 
