@@ -1,4 +1,4 @@
-"""The longest turn of the loop that a large request of transactions makes.
+"""The longest turn of the loop that a large request of transactions, groups or quotas makes.
 
 `python -m benchmarks.bench_turns [BEGINNING OF A NAME …]`. While a turn runs, every other client
 waits; 20 ms are the most that a turn may take (docs/design.md). A broker without sockets on a
@@ -29,6 +29,13 @@ from protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    QuotaAlteration,
+    QuotaOperation,
+)
+from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -60,6 +67,7 @@ IDS, PARTITIONS, ABORTS = 100_000, 100_000, 70_000
 OFFSETS = 3_000  # partitions of the topic `many`
 COMMITTED = 12_000  # offsets of one commit: about what fits into its batch
 GROUPS = 100_000
+QUOTAS = 10_000  # of one request: Kafka's bound on its records
 OLD_RECORDS, IDS_OF_OLD = 1_000_000, 10_000
 LATE = 5_000  # open transactions
 ROUNDS = 3
@@ -266,6 +274,33 @@ async def find_many(broker: Broker) -> Prepared:
     return broker.ready(FindCoordinatorRequest(coordinator_keys=names, key_type=1), 6)
 
 
+def _quotas(value: float, *, removes: bool = False) -> AlterClientQuotasRequest:
+    ops = [QuotaOperation(key="producer_byte_rate", value=value, remove=removes)]
+    users = [
+        AlteredQuotaEntity(entity_type="user", entity_name=f"user-{number}")
+        for number in range(QUOTAS)
+    ]
+    entries = [QuotaAlteration(entity=[user], ops=ops) for user in users]
+    return AlterClientQuotasRequest(entries=entries)
+
+
+async def alter_quotas(broker: Broker) -> Prepared:
+    """AlterClientQuotas that sets many."""
+    return broker.ready(_quotas(1e6), 1)
+
+
+async def remove_quotas(broker: Broker) -> Prepared:
+    """AlterClientQuotas that removes them."""
+    await broker.send(_quotas(1e6), 1)
+    return broker.ready(_quotas(0, removes=True), 1)
+
+
+async def describe_quotas(broker: Broker) -> Prepared:
+    """DescribeClientQuotas of them."""
+    await broker.send(_quotas(1e6), 1)
+    return broker.ready(DescribeClientQuotasRequest(components=[], strict=False), 1)
+
+
 def _put_offsets(broker: Broker, group_of: Callable[[int], str], count: int) -> None:
     groups = broker.rig.services.groups
     for number in range(count):
@@ -315,6 +350,9 @@ CASES: dict[str, Case] = {
     f"WriteTxnMarkers to {PARTITIONS:,} partitions": write_markers,
     f"FindCoordinator of {IDS:,} ids": find_many,
     f"OffsetFetch of all {PARTITIONS:,} offsets of a group": fetch_offsets,
+    f"AlterClientQuotas that sets {QUOTAS:,}": alter_quotas,
+    f"AlterClientQuotas that removes {QUOTAS:,}": remove_quotas,
+    f"DescribeClientQuotas of {QUOTAS:,}": describe_quotas,
     f"ListGroups of {GROUPS:,}": list_groups,
     f"DescribeGroups of {GROUPS:,}": describe_groups,
 }

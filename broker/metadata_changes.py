@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from broker.metadata.metadata_log import MetadataLog
@@ -88,16 +88,19 @@ class MetadataChanges:
             if late:
                 raise too_late()
 
-    async def durable(self, end_offset: int, apply: Callable[[], None] | None = None) -> None:
+    async def durable(
+        self, end_offset: int, apply: Callable[[], Awaitable[None] | None] | None = None
+    ) -> None:
         """Wait, as long as it takes, until the metadata log is durable up to `end_offset`.
 
-        Then calls `apply`, in the order of the records. Raises TopicError if the log has failed.
+        Then calls `apply`, in the order of the records, and waits for what it returns. Raises
+        TopicError if the log has failed.
         """
         code = await self._commit.durable(self._metadata_partition, end_offset, NEVER_MS)
         if code:
             raise TopicError(code, "the metadata log could not be made durable")
-        if apply is not None:
-            apply()
+        if apply is not None and (rest := apply()) is not None:
+            await rest
         if self._metadata_log.lacks_room:
             await self._pool.run(self._metadata_log.keep_room)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -264,18 +264,21 @@ class Topics:
         self,
         records: Sequence[Any],
         batch: bytearray | None = None,
-        apply: Callable[[], None] | None = None,
+        apply: Callable[[], Awaitable[None] | None] | None = None,
+        take: Callable[[], None] | None = None,
     ) -> None:
         """Write `records` to the metadata log, and return when they are durable.
 
         They are written and applied to the image before this first waits. `batch` is what
-        `encode_batch` made of them. `apply` is called when they are durable, even if no client
-        waits. For changes of the image alone: no log is made, opened or dropped. Without records,
+        `encode_batch` made of them, and `take` changes the image as they say, faster than each by
+        itself. `apply` is called when they are durable, even if no client waits, and may go on in
+        turns. For changes of the image alone: no log is made, opened or dropped. Without records,
         it waits for earlier ones. Raises LogFailed, or TopicError if they cannot be made durable.
         """
         log = self._controller.metadata_log
-        end_offset = log.append(records, self._clock.now_ms(), batch) if records else log.end_offset
-        await self._changes.carry_through(self._changes.durable(end_offset, apply))
+        if records:
+            log.append(records, self._clock.now_ms(), batch, apply=take)
+        await self._changes.carry_through(self._changes.durable(log.end_offset, apply))
 
     async def _durable(self, end_offset: int, lives: Iterable[TopicLife]) -> None:
         """Wait until the records of `lives` are durable. Raises TopicError: they are undecided."""

@@ -4,14 +4,16 @@
                               start ── loaded ── in use
 
 A thread checks and encodes what may take long: many changes, or host names, which it resolves.
-Changes take turns, so that each is checked against what those before it have made. `clients` is
-None while no user and no client id has a quota: then requests are not counted at all.
+Changes take turns, so that each is checked against what those before it have made. Many come into
+use in several turns of the loop, in the order of their records. `clients` is None while no user and
+no client id has a quota: then requests are not counted at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from broker.quotas.client_quotas import ClientQuotas
 
 PLANNED_HERE_MAX: Final = 100  # changes; a thread plans more of them
+USED_PER_TURN: Final = 250  # about a millisecond
 
 
 class AddressRates(Protocol):
@@ -45,9 +48,24 @@ class Recorder(NamedTuple):
     """How records become durable: `broker.topics.Topics.record`, and what encodes many."""
 
     record: Callable[
-        [Sequence[ClientQuotaRecord], bytearray | None, Callable[[], None]], Awaitable[None]
+        [
+            Sequence[ClientQuotaRecord],
+            bytearray | None,
+            Callable[[], Awaitable[None] | None],
+            Callable[[], None] | None,
+        ],
+        Awaitable[None],
     ]
     encode: Callable[[Sequence[ClientQuotaRecord]], bytearray]
+
+
+class _Change(NamedTuple):
+    """What is planned, with what a thread has made of it."""
+
+    planned: Planned
+    addresses: Mapping[str, str]
+    batch: bytearray | None
+    take: Callable[[], None] | None  # by the image
 
 
 class RecordedQuotas:
@@ -76,12 +94,13 @@ class RecordedQuotas:
         self._made: ClientQuotas | None = None
         self._addresses: dict[str, str] = {}  # of host names that have quotas
         self._changing = asyncio.Lock()
+        self._unused: deque[ClientQuotaRecord] = deque()  # that are durable
 
     def load(self) -> None:
         """Use the recorded quotas. The addresses of host names follow when they are resolved."""
         names = {name for entity in self._image.entities for name in _host_names(entity)}
-        records = tuple(self._image.records())
-        self._use(records)
+        self._unused.extend(self._image.records())
+        self._use_some(len(self._unused))
         if names:
             found: dict[str, str] = {}
 
@@ -90,7 +109,8 @@ class RecordedQuotas:
 
             def resolved(_: BaseException | None) -> None:
                 self._addresses.update(found)
-                self._use([one for one in self._image.records() if _names_host(one)])
+                self._unused.extend(one for one in self._image.records() if _names_host(one))
+                self._use_some(len(self._unused))
 
             self._pool.submit(Owner.TOPIC_CHANGE, resolve, resolved)
 
@@ -100,43 +120,69 @@ class RecordedQuotas:
             self.clients.expire()
 
     async def alter(
-        self, alterations: Sequence[Alteration], *, validate_only: bool
+        self,
+        asked: Iterable[Alteration],
+        *,
+        entity_count: int,
+        value_count: int,
+        validate_only: bool,
     ) -> Mapping[QuotaEntity, TopicError | None]:
         """Change quotas; return the outcome of each entity, None if it was changed.
 
-        Returns when the changes are durable and in use. Raises LogFailed, or TopicError if there
+        Returns when the changes are durable and in use. `asked` has so many entities with so many
+        values, and is read by a thread if they are many. Raises LogFailed, or TopicError if there
         are too many changes or the metadata log cannot be made durable.
         """
-        check_record_total(sum(len(values) for _, values in alterations))
-        names = {name for entity, _ in alterations for name in _host_names(entity)}
+        check_record_total(value_count)
         async with self._changing:
-            addresses: dict[str, str] = {}
-            batch: bytearray | None = None
-            if names or sum(1 + len(values) for _, values in alterations) > PLANNED_HERE_MAX:
-                planning = partial(self._plan, alterations, names, addresses)
-                planned, batch = await self._pool.run(planning)
+            if entity_count + value_count > PLANNED_HERE_MAX:
+                change = await self._pool.run(partial(self._plan, asked))
             else:
-                planned = plan(alterations, self._image, addresses.get)
+                change = await self._planned(list(asked))
+            planned, addresses, batch, take = change
             if not validate_only and None in planned.outcomes.values():  # errors wait for nothing
                 self._addresses.update(addresses)
                 use = partial(self._use, planned.records)
-                await self._recorder.record(planned.records, batch, use)
+                await self._recorder.record(planned.records, batch, use, take)
         return planned.outcomes
 
-    def _plan(
-        self, alterations: Sequence[Alteration], names: set[str], addresses: dict[str, str]
-    ) -> tuple[Planned, bytearray | None]:
-        """Return what is planned, and the batch of its records. For a thread."""
-        addresses.update(self._resolved(names))
+    async def _planned(self, asked: Sequence[Alteration]) -> _Change:
+        """Plan a few changes: here, unless names are to be resolved."""
+        if any(_host_names(entity) for entity, _ in asked):
+            return await self._pool.run(partial(self._plan, asked))
+        addresses: dict[str, str] = {}
+        return _Change(plan(asked, self._image, addresses.get), addresses, None, None)
+
+    def _plan(self, asked: Iterable[Alteration]) -> _Change:
+        """Plan changes, and prepare what many of them need. For a thread."""
+        alterations = list(asked)
+        addresses = self._resolved({name for one, _ in alterations for name in _host_names(one)})
         planned = plan(alterations, self._image, addresses.get)
-        return planned, self._recorder.encode(planned.records) if planned.records else None
+        if not planned.records:
+            return _Change(planned, addresses, None, None)
+        take = partial(self._image.take, self._image.changed(planned.records))
+        return _Change(planned, addresses, self._recorder.encode(planned.records), take)
 
     def _resolved(self, names: set[str]) -> dict[str, str]:
         found = ((name, self._address_of(name)) for name in sorted(names))
         return {name: address for name, address in found if address is not None}
 
-    def _use(self, records: Sequence[ClientQuotaRecord]) -> None:
-        for record in records:
+    def _use(self, records: Sequence[ClientQuotaRecord]) -> Coroutine[None, None, None] | None:
+        """Use records that have become durable; what is returned uses the rest of many."""
+        self._unused.extend(records)
+        if len(self._unused) > USED_PER_TURN:
+            return self._use_rest()
+        self._use_some(len(self._unused))
+        return None
+
+    async def _use_rest(self) -> None:
+        while self._unused:
+            self._use_some(min(USED_PER_TURN, len(self._unused)))
+            await asyncio.sleep(0)
+
+    def _use_some(self, count: int) -> None:
+        for _ in range(count):
+            record = self._unused.popleft()
             if record.entity and record.entity[0].entity_type == IP:
                 self._use_rate(record)
                 continue

@@ -27,6 +27,7 @@ from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
+from tests.support.quota_changes import alter_quotas
 from tests.support.rig_client import crash, create, produce, strays
 from tests.support.slow_metadata import SlowMetadata, hold
 
@@ -267,7 +268,7 @@ async def alter_quota(rig: Rig, value: float | None) -> None:
     """Set the quota of a client id as a request does, or remove it."""
     entity = quota_entity([("client-id", "app")])
     asked = [Alteration(entity, [("producer_byte_rate", value)])]
-    outcomes = await rig.services.quotas.alter(asked, validate_only=False)
+    outcomes = await alter_quotas(rig, asked)
     assert outcomes == {entity: None}
 
 
@@ -306,7 +307,7 @@ async def test_errors_do_not_wait_for_what_others_change(
     assert error.code == ErrorCode.INVALID_CONFIG
     entity = quota_entity([("client-id", "app")])
     asked = [Alteration(entity, [("no_such_quota", 1.0)])]
-    refused = (await rig.services.quotas.alter(asked, validate_only=False))[entity]
+    refused = (await alter_quotas(rig, asked))[entity]
     assert refused is not None
     assert refused.code == ErrorCode.INVALID_REQUEST
     elsewhere = ReassignablePartition(partition_index=0, replicas=[2])

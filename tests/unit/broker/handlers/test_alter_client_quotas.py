@@ -69,3 +69,14 @@ async def test_the_quota_of_changes_to_topics_is_in_effect(rig: Rig) -> None:
     answer = await ask(rig, delete, 6)
     assert (answer.responses[0].error_code, answer.throttle_time_ms > 8_000) == (89, True)
     assert "a" in rig.services.controller.image.topics
+
+
+async def test_too_many_changes_are_refused_together(rig: Rig) -> None:
+    ops = [QuotaOperation(key="producer_byte_rate", value=5.0, remove=False)] * 5_001
+    wanted = [QuotaAlteration(entity=entity(user=name), ops=ops) for name in ("a", "b")]
+    answer = await ask(rig, AlterClientQuotasRequest(entries=wanted), 1)
+    assert [(one.error_code, one.entity) for one in answer.entries] == [
+        (44, entity(user="a")),
+        (44, entity(user="b")),
+    ]
+    assert rig.services.controller.image.quotas.entities == {}

@@ -1,5 +1,7 @@
 """Client quotas of the image: set, removed, captured, and written as records again."""
 
+import random
+
 from broker.metadata.quota_image import QuotaImage, quota_entity, quota_record
 from broker.metadata.records_io import decode_record, encode_record
 from broker.metadata.snapshots import image_records
@@ -31,6 +33,24 @@ def test_a_quota_is_set_changed_and_removed_and_an_empty_entity_goes() -> None:
     image.apply(quota_record(BOTH, "producer_byte_rate", None))  # of no entity any more
     image.apply(quota_record(ALICE, "consumer_byte_rate", None))  # that it has not
     assert list(image.entities) == [ALICE]
+
+
+def test_many_records_taken_together_change_it_as_one_after_the_other() -> None:
+    keys = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
+    source = random.Random(5)
+    one, together = QuotaImage(), QuotaImage()
+    for _ in range(50):
+        records = [
+            quota_record(source.choice((ALICE, BOTH)), source.choice(keys), value)
+            for value in source.choices((None, None, 1.0, 2.0), k=source.randrange(6))
+        ]
+        before = together.capture()
+        changed = together.changed(records)
+        assert together.entities == before.entities
+        together.take(changed)
+        for record in records:
+            one.apply(record)
+        assert together.entities == one.entities
 
 
 def test_a_capture_stays_as_it_was() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from broker.metadata.quota_image import quota_entity
 from broker.quotas.alterations import Alteration
-from broker.quotas.recorded_quotas import PLANNED_HERE_MAX
+from broker.quotas.recorded_quotas import PLANNED_HERE_MAX, USED_PER_TURN
 from tests.support.broker_rig import Rig
+from tests.support.quota_changes import alter_quotas
 
 P = "producer_byte_rate"
 C = "connection_creation_rate"
@@ -17,7 +18,7 @@ C = "connection_creation_rate"
 
 async def alter(rig: Rig, entity: Any, *, validate_only: bool = False, **values: Any) -> Any:
     asked = Alteration(quota_entity(entity), list(values.items()))
-    outcomes = await rig.services.quotas.alter([asked], validate_only=validate_only)
+    outcomes = await alter_quotas(rig, [asked], validate_only=validate_only)
     return outcomes[asked.entity]
 
 
@@ -71,6 +72,47 @@ async def test_changes_take_turns(rig: Rig, count: int) -> None:
     """Each is checked against what those before it have made: no record is written twice."""
     asked = [Alteration((("user", f"u{number}"),), [(P, 5.0)]) for number in range(count)]
     before = rig.services.controller.metadata_log.end_offset
-    await asyncio.gather(*(rig.services.quotas.alter(asked, validate_only=False) for _ in range(3)))
+    await asyncio.gather(*(alter_quotas(rig, asked) for _ in range(3)))
     assert rig.services.controller.metadata_log.end_offset == before + count
     assert len(rig.services.controller.image.quotas.entities) == count
+
+
+async def test_many_come_into_use_in_turns_in_the_order_of_their_records(rig: Rig) -> None:
+    quotas, names = rig.services.quotas, [f"u{number}" for number in range(3 * USED_PER_TURN)]
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += bool(quotas._unused)
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    many = [Alteration((("user", name),), [(P, 5.0)]) for name in names]
+    few = [Alteration((("user", name),), [(P, 7.0)]) for name in names[-2:]]
+    await asyncio.gather(alter_quotas(rig, many), alter_quotas(rig, few))
+    counting.cancel()
+    assert turns >= 2
+    assert quotas.clients is not None
+    found = [quotas.clients._tables[P].of(name, "c") for name in names]
+    assert [one and one.limit for one in found] == [5.0] * (len(names) - 2) + [7.0] * 2
+    gone = [Alteration((("user", name),), [(P, None)]) for name in names]
+    assert set((await alter_quotas(rig, gone)).values()) == {None}
+    assert quotas.clients is None
+    assert rig.services.controller.image.quotas.entities == {}
+
+
+async def test_what_waits_for_the_disk_is_used_before_what_comes_later(
+    rig: Rig,
+) -> None:
+    """A client that gives up lets the next change begin, but not overtake."""
+    user = (("user", "u0"),)
+    many = [Alteration((("user", f"u{number}"),), [(P, 5.0)]) for number in range(600)]
+    first = asyncio.ensure_future(alter_quotas(rig, many))
+    while not rig.services.controller.image.quotas.entities:
+        await asyncio.sleep(0)
+    first.cancel()
+    await alter_quotas(rig, [Alteration(user, [(P, 9.0)])])
+    assert rig.services.quotas.clients is not None
+    found = [rig.services.quotas.clients._tables[P].of(f"u{number}", "c") for number in (0, 599)]
+    assert [one and one.limit for one in found] == [9.0, 5.0]
