@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.faults import group_members
+from tests.faults import group_members, security_changes
 from tests.faults.base_life import COMPACTING, LOAD_S_MAX, SETTINGS, SMALL, BaseLife
 from tests.faults.wire import Connection
 from tests.faults.workload import Plan, Workload
@@ -54,7 +54,7 @@ class Life(BaseLife):
     """See the module."""
 
     topics = {**TOPICS, GROUP_TOPIC[0]: GROUP_TOPIC[1]}  # noqa: RUF012
-    settings = {**SETTINGS, **group_members.SETTINGS}  # noqa: RUF012
+    settings = {**SETTINGS, **group_members.SETTINGS, **security_changes.SETTINGS}  # noqa: RUF012
     rots = KEYS[:3]
 
     def __init__(self, directory: Path, seed: int, *, shape: str = "", broken: str = "") -> None:
@@ -92,6 +92,7 @@ class Life(BaseLife):
             if key in KEYS:
                 await self._note_records(connection, key, start, batches)
         await group_members.look(self.workload, connection, LOAD_S_MAX * stretch())
+        await self.workload.security.look(connection)
         missing = self.workload.topics - await connection.topics()
         self.ledger.found += [Anomaly("lost-topic", name) for name in sorted(missing)]
 

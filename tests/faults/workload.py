@@ -8,6 +8,7 @@
     trimmer       DeleteRecords, every now and then
     admin         creates topics and asks for producer ids
     members       of groups (`tests.faults.group_members`)
+    security      changes users, ACLs and quotas (`tests.faults.security_changes`)
 
 They outlive the broker (`tests.faults.clients`). Only the idempotent producer retries, and no
 library retries unseen.
@@ -20,10 +21,11 @@ import functools
 import time
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.faults import group_members, group_wire
 from tests.faults.clients import RETRY_S, Clients
+from tests.faults.security_changes import SecurityChanges
 from tests.faults.wire import Connection
 from tests.support.history_checker import FAIL, INFO, OK, Anomaly, History, Key, Op, Poll, Send
 from tests.support.log_ledger import HIGH_WATERMARK, START, batches_in
@@ -65,6 +67,10 @@ class Workload(Clients):
 
     plan: Plan
     history: History
+    security: SecurityChanges = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.security = SecurityChanges(self)
 
     def runs(self) -> Sequence[Awaitable[None]]:
         """Return the work of every client."""
@@ -75,6 +81,7 @@ class Workload(Clients):
             *map(self._consumer, self.plan.consumers),
             *map(self._trimmer, self.plan.trimmed),
             self._admin(),
+            self.security.run(),
             *(self.while_connected(one.work) for one in group_members.members(self)),
             self.while_connected(functools.partial(group_members.commit_alone, self)),
         ]
