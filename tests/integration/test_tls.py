@@ -24,8 +24,10 @@ from tests.support.certificates import Authority, Issued
 from tests.support.raw_batches import batch, values_of
 from tests.support.raw_client import (
     DELETE_TOPICS,
+    EARLIEST,
     FETCH,
     FETCH_VERSION,
+    LIST_OFFSETS,
     PRODUCE,
     PRODUCE_VERSION,
     RawClient,
@@ -33,8 +35,11 @@ from tests.support.raw_client import (
     fetch_body,
     int32,
     int64,
+    list_offsets_body,
+    listed_offset,
     produce_body,
     string,
+    topic_to_create,
 )
 from tests.support.tls_client import TlsClient
 
@@ -59,6 +64,7 @@ class TlsBroker(BrokerProcess):
                 "ssl.key": self.certificate.key_file,
                 "listener.name.mutual.ssl.client.auth": "required",
                 "listener.name.mutual.ssl.truststore.location": authority.file,
+                "log.retention.check.interval.ms": "20",
                 **settings,
             },
         )
@@ -304,6 +310,7 @@ def test_logs_shrink_and_go_while_clients_read_them(broker: TlsBroker) -> None:
     ends = threading.Event()
     failures: list[BaseException] = []
     topics = [f"shrinks-{number}" for number in range(3)]
+    kept = {"internal.segment.bytes": "1000000", "retention.bytes": "1000000"}
 
     def read(over_tls: bool) -> None:
         try:
@@ -312,17 +319,24 @@ def test_logs_shrink_and_go_while_clients_read_them(broker: TlsBroker) -> None:
                 while not ends.is_set():
                     for topic in topics:
                         client.fetch(topic, 0, size_max=8 << 20)
+                    client.fetch("retained", earliest(client), size_max=8 << 20)
         except BaseException as error:
             failures.append(error)
 
+    def earliest(client: RawClient) -> int:
+        asked = list_offsets_body("retained", 0, EARLIEST)
+        return listed_offset(client.call(LIST_OFFSETS, 1, asked))[1]
+
     readers = [threading.Thread(target=read, args=(number % 2 == 0,)) for number in range(4)]
+    with RawClient(broker.host, broker.port) as client:
+        assert client.create_topics(topic_to_create("retained", configs=kept)) == [0]
     for reader in readers:
         reader.start()
     try:
         with RawClient(broker.host, broker.port) as client:
             for _ in range(4):
-                for topic in topics:
-                    assert client.create_topic(topic) == 0
+                for topic in ("retained", *topics):
+                    assert topic == "retained" or client.create_topic(topic) == 0
                     for _ in range(4):
                         assert client.produce(topic, batch([BIG])).error == 0
                 delete_records(client, topics[0], 3)
@@ -333,6 +347,8 @@ def test_logs_shrink_and_go_while_clients_read_them(broker: TlsBroker) -> None:
             reader.join(PATIENCE_S)
     assert failures == []
     assert broker.running
+    with RawClient(broker.host, broker.port) as client:
+        assert earliest(client) > 0, "retention has deleted segments"
 
 
 def delete_topics(client: RawClient, *topics: str) -> None:
