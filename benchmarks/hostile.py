@@ -6,7 +6,9 @@ at a time. A client that ends is replaced at once, so the broker is as busy as t
 it; its share of a core is printed beside the times.
 
 Three processes share two cores, so a part of what is measured is the wait for a core. To tell it
-apart, each kind also attacks a second broker, which the plain client does not use ("elsewhere").
+apart, each kind also attacks a second broker, which the plain client does not use ("elsewhere"),
+and the kernel tells how long the broker and the plain client were ready to run and did not, in
+percent of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks import frames, hostile_clients, interpreter, load, servers
 from benchmarks.hostile_clients import Crowd
@@ -76,23 +78,39 @@ class House:
         self.server.port = plain
 
 
+class Beside(NamedTuple):
+    """What is measured beside a crowd; shares are of the time."""
+
+    times: list[float]
+    begun: int  # clients of the crowd
+    cpu: float  # of the broker
+    waited: float  # of the broker's loop, for a core
+    client_waited: float
+
+
+def waited_s(pid: int | str) -> float:
+    """Return how long the main thread of a process has been ready to run and did not."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def beside(
     house: House, group: str, kind: str, sock: socket.socket, frame: bytes, seconds: float
-) -> tuple[list[float], float, int]:
-    """Return times of a plain client beside a crowd, the CPU of the crowd's broker, its size."""
+) -> Beside:
+    """Measure a plain client beside a crowd at a broker."""
     words = [str(house.ports[group]), group, kind, str(seconds + 1)]
+    pid = house.server.pid
     with subprocess.Popen(
         [sys.executable, "-m", "benchmarks.hostile", "--attack", *words],
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         time.sleep(0.7)
-        cpu = house.server.cpu_seconds()
+        cpu, waited, own = house.server.cpu_seconds(), waited_s(pid), waited_s("self")
         times = served(sock, frame, seconds)
-        used = house.server.cpu_seconds() - cpu
+        found = house.server.cpu_seconds() - cpu, waited_s(pid) - waited, waited_s("self") - own
         begun = int(process.communicate()[0])
     time.sleep(0.3)
-    return times, used, begun
+    return Beside(times, begun, *(one / seconds for one in found))
 
 
 def measure(directory: Path, seconds: float, only: str) -> None:
@@ -105,21 +123,23 @@ def measure(directory: Path, seconds: float, only: str) -> None:
         house.server.create_topic("t", 1)
         frame = frames.produce("t", 0, frames.record_batch([bytes(100)], 1), 1)
         sys.stdout.write(
-            "| hostile clients | a second | p50, ms | p99 | max | broker's CPU"
-            " | elsewhere: p50 | p99 | max |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+            "| hostile clients | a second | p50, ms | p99 | max | broker's CPU | its waits"
+            " | client's waits | elsewhere: p50 | p99 | max |\n|---|" + "--:|" * 10 + "\n"
         )
         with load.connect(house.server.port) as sock:
             served(sock, frame, 1)
-            sys.stdout.write(f"| none | | {shown(served(sock, frame, seconds))} | | | | |\n")
+            sys.stdout.write(f"| none | | {shown(served(sock, frame, seconds))}{' |' * 7}\n")
             for group, kinds in GROUPS.items():
                 for kind in kinds:
                     if only not in f"{group} {kind}":
                         continue
-                    there, _, _ = beside(elsewhere, group, kind, sock, frame, seconds)
-                    here, used, begun = beside(house, group, kind, sock, frame, seconds)
+                    there = beside(elsewhere, group, kind, sock, frame, seconds)
+                    here = beside(house, group, kind, sock, frame, seconds)
+                    shares = (here.cpu, here.waited, here.client_waited)
                     sys.stdout.write(
-                        f"| {group}: {kind} | {begun / (seconds + 1):,.0f} | {shown(here)}"
-                        f" | {used / seconds:.0%} | {shown(there)} |\n"
+                        f"| {group}: {kind} | {here.begun / (seconds + 1):,.0f}"
+                        f" | {shown(here.times)} | {' | '.join(f'{one:.0%}' for one in shares)}"
+                        f" | {shown(there.times)} |\n"
                     )
                     sys.stdout.flush()
 
