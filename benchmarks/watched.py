@@ -1,11 +1,12 @@
 """What producers notice of a broker that is looked at: the p99 of produce, alone and watched.
 
-    python -m benchmarks.watched
+    python -m benchmarks.watched [lz4 | zstd | gzip | snappy]
 
-A topic gets 1 GB. Then a client sends a batch of 1 KiB with acks=1 every few milliseconds to
-another one, in turns of `SECONDS`: alone, and with a page open, a scrape a second and searches
-through the 1 GB that never find anything, one after the other. The turns alternate, so other load
-on the machine meets both alike. acks=1 shows the loop's delay, which an fsync would hide.
+A topic gets 1 GB, in uncompressed batches, or by a codec in batches that inflate to as much. Then a
+client sends a batch of 1 KiB with acks=1 every few milliseconds to another one, in turns of
+`SECONDS`: alone, and with a page open, a scrape a second and searches through the 1 GB that never
+find anything, one after the other. The turns alternate, so other load on the machine meets both
+alike. acks=1 shows the loop's delay, which an fsync would hide.
 """
 
 from __future__ import annotations
@@ -21,28 +22,36 @@ from contextlib import contextmanager
 from benchmarks import load
 from benchmarks.console import ask, free_port, served, view
 from benchmarks.frames import filled_batch, produce, record_batch
+from protocol.compression import NAMES
+from protocol.records import Record, build
 
 GIGABYTE = 1_000_000_000
+BATCH_BYTES = 900_000  # of records, before compression
 SECONDS = 8.0
 TURNS = 4
 EACH_SECONDS = 0.003
 NOWHERE = "/api/v1/messages?topic=large&order=oldest&text=nothing-has-this&cursor="
 
 
-def main() -> None:
+def main(codec: str) -> None:
     """Print the percentiles of both."""
     http, kafka = free_port(), free_port()
     with served(http, kafka):
         for name in ("large", "small"):
             ask(http, "POST", "/api/v1/topics/create", {"name": name, "partitions": 1})
-        _fill(kafka)
+        _fill(kafka, codec)
         _compare(http, kafka)
 
 
-def _fill(port: int) -> None:
-    batch, _ = filled_batch(1_000, 900_000, int(time.time() * 1000))
+def _fill(port: int, codec: str) -> None:
+    now_ms = int(time.time() * 1000)
+    batch = bytes(filled_batch(1_000, BATCH_BYTES, now_ms)[0])
+    if codec != "none":  # to half their size
+        values = [random.randbytes(500).hex().encode() for _ in range(BATCH_BYTES // 1_010)]
+        records = [Record(0, now_ms, None, value) for value in values]
+        batch = bytes(build(records, codec=NAMES.index(codec)))
     sock = load.connect(port)
-    for _ in range(GIGABYTE // len(batch)):
+    for _ in range(GIGABYTE // BATCH_BYTES):
         load.exchange(sock, produce("large", 0, batch, 1))
     sock.close()
 
@@ -80,7 +89,9 @@ def _watchers(port: int) -> Iterator[list[int]]:
     """Watch in a process of its own: the client must not wait for its interpreter."""
     searched: list[int] = []
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.watched", str(port)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "benchmarks.watched", "--watch", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     process.stdout.readline()
@@ -123,7 +134,7 @@ def _search(port: int, ends: float, searched: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        watch(int(sys.argv[1]))
+    if sys.argv[1:2] == ["--watch"]:
+        watch(int(sys.argv[2]))
     else:
-        main()
+        main(*(sys.argv[1:] or ["none"]))
