@@ -15,6 +15,8 @@ function load() {
   });
   return library;
 }
+// For views that are going to draw: the library comes while they wait for their data.
+export const prepare = () => { load().catch(() => {}); };
 // The value that a variable has now: a canvas knows neither var() nor light-dark().
 function colour(name) {
   const probe = document.createElement("i");

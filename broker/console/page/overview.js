@@ -1,5 +1,5 @@
 import { html, useState, useEffect, useRef, useShared, useLoad, count, short, bytes, span, to, Page, Table, Empty, Problem, Loading, Bar } from "/assets/kit.js";
-import { Chart } from "/assets/charts.js";
+import { Chart, prepare } from "/assets/charts.js";
 
 const KEPT = { "15m": 900, "24h": 1440 };
 
@@ -39,6 +39,7 @@ export function Overview() {
   const { overview } = useShared();
   const [range, setRange] = useState("15m");
   const { history, error, load } = useHistory(range);
+  useEffect(prepare, []);
   const now = overview && overview.rates;
   const columns = (...names) => [history.times, ...names.map((name) => history.series[name])];
   const ranges = html`<div class="choice" role="group" aria-label="Range">${[["15m", "15 min"], ["24h", "24 h"]].map(([name, title]) => html`
