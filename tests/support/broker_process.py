@@ -5,6 +5,9 @@ caller's data directory, waits until it accepts connections, and ends it by its 
 sends SIGTERM, `kill` SIGKILL. The process writes to a file beside its data directory, which
 `output()` reads and which is shown if the broker does not start. Its file calls are watched
 (`tests.support.guarded_broker`): `take_complaints` returns the calls that are not allowed.
+
+It is forked from a process that has imported the broker already (`tests.support.warm_process`),
+which takes a tenth of the time of a start; if that cannot be, it is started by its command.
 """
 
 import os
@@ -16,12 +19,14 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 try:
     from tests.support.patience import Limit, stretch
+    from tests.support.warm_process import ForkedProcess, can_fork, warm_process
 except ModuleNotFoundError:  # the tests of pipelines/ have a `tests` of their own: see their path
     from patience import Limit, stretch
+    from warm_process import ForkedProcess, can_fork, warm_process
 
 ROOT = Path(__file__).resolve().parents[2]
 BARNABAS = (sys.executable, "-m", "client.cli")
@@ -91,7 +96,7 @@ class BrokerProcess:
         self.settings = {"listeners": f"PLAINTEXT://{self.host}:{self.port}", **(settings or {})}
         self.environment = dict(environment or {})
         self.output_path = data.parent / f"{data.name}.output"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._searched_bytes = 0  # of its output
 
     def __enter__(self) -> Self:
@@ -132,16 +137,24 @@ class BrokerProcess:
         if self not in _watched:
             _watched.append(self)
         with self.output_path.open("ab") as output:
-            self.process = subprocess.Popen(
-                self.command(),
-                cwd=ROOT,
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            self.process = self._process(self.command(), output)
         self.wait_until_ready(timeout_s)
         return self
+
+    def _process(
+        self, command: list[str], output: BinaryIO
+    ) -> subprocess.Popen[bytes] | ForkedProcess:
+        environment = {**os.environ, **self.environment}
+        if can_fork(command, self.environment):
+            return warm_process().start(command, environment, output.fileno())
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
 
     def wait_until_ready(self, timeout_s: float = PATIENCE_S) -> None:
         """Wait until the broker accepts a connection. Raises BrokerNotReady if it does not.
@@ -189,7 +202,7 @@ class BrokerProcess:
         """Kill the broker, as a crash would, and wait until the process is gone."""
         self.send_signal(signal.SIGKILL).wait(PATIENCE_S)
 
-    def send_signal(self, number: signal.Signals) -> subprocess.Popen[bytes]:
+    def send_signal(self, number: signal.Signals) -> subprocess.Popen[bytes] | ForkedProcess:
         """Send a signal to the broker by its process id."""
         assert self.process is not None, "the broker was never started"
         self.process.send_signal(number)

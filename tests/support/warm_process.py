@@ -1,0 +1,201 @@
+"""Processes of the product, forked from a warm one: as if started by the same command.
+
+    tests ── command, environment, descriptors ──> warm process ── fork ──> broker, broker, …
+          <─ process id; the exit code, once asked ─
+
+Nearly all of a start is the import of the same modules. The warm process imports them once, has one
+thread and no event loop, and serves one request at a time. Its child runs the module that the
+command names, as `python -m` does, with nothing of its parent's but memory.
+
+It ends when the tests that started it end, and its children with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+MODULE: Final = "tests.support.warm_process"  # tests of pipelines/ import it by another name
+REQUEST_BYTES_MAX: Final = 1 << 20
+PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+# What it runs. Other modules change the product before it is imported.
+MODULES: Final = ("tests.support.guarded_broker",)
+# Variables that the interpreter or a library reads when it starts.
+READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_")
+
+
+class ForkedProcess:
+    """A child of the warm process, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, warm: WarmProcess, args: Sequence[str], pid: int) -> None:
+        self.args = args
+        self.pid = pid
+        self.returncode: int | None = None
+        self._warm = warm
+        self._descriptor = os.pidfd_open(pid)  # it has not been waited for, so the id is its own
+
+    def poll(self) -> int | None:
+        """Return its exit code, negative for a signal; None while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return its exit code."""
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(list(self.args), timeout or 0)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._descriptor, number)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            poller = select.poll()
+            poller.register(self._descriptor, select.POLLIN)
+            if poller.poll(None if timeout is None else timeout * 1000):
+                self.returncode = self._warm.exit_code(self.pid)
+                os.close(self._descriptor)
+        return self.returncode
+
+
+class WarmProcess:
+    """The warm process, as the tests that started it see it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, str(theirs.fileno())],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        self._socket = ours
+        self._lock = threading.Lock()
+        self.owner = os.getpid()
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], output: int
+    ) -> ForkedProcess:
+        """Start a command that `can_fork`; it writes to the descriptor `output`."""
+        asked = {"words": command[2:], "environment": dict(environment)}
+        return ForkedProcess(self, command, self._ask(asked, output))
+
+    def exit_code(self, pid: int) -> int:
+        """Wait for a child that has ended; return its exit code."""
+        return self._ask({"ended": pid})
+
+    def _ask(self, message: dict[str, Any], *descriptors: int) -> int:
+        data = json.dumps(message).encode() + b"\n"
+        answer = b""
+        with self._lock:
+            sent = socket.send_fds(self._socket, [data], list(descriptors))
+            self._socket.sendall(data[sent:])
+            while not answer.endswith(b"\n"):
+                piece = self._socket.recv(100)
+                assert piece, f"the warm process has ended: {self._process.wait()}"
+                answer += piece
+        return int(answer)
+
+
+_warm: WarmProcess | None = None
+
+
+def warm_process() -> WarmProcess:
+    """Return this process's own, started when it is first asked for."""
+    global _warm
+    if _warm is None or _warm.owner != os.getpid():
+        _warm = WarmProcess()
+    return _warm
+
+
+def can_fork(command: Sequence[str], more: Mapping[str, str]) -> bool:
+    """Whether the warm process can run a command, which has the variables `more` of its own."""
+    return (
+        list(command[:2]) == [sys.executable, "-m"]
+        and command[2] in MODULES
+        and hasattr(os, "pidfd_open")
+        and not any(name.startswith(READ_AT_START) for name in more)
+    )
+
+
+# -- In the warm process -------------------------------------------------------------------------
+
+
+def _serve(connection: socket.socket) -> None:
+    """Fork and wait on request, until the tests close their end."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 1)
+        while data and not data.endswith(b"\n"):
+            data += connection.recv(REQUEST_BYTES_MAX)
+        if not data:
+            return
+        message = json.loads(data)
+        if "ended" in message:
+            _, status = os.waitpid(message["ended"], 0)
+            answer = os.waitstatus_to_exitcode(status)
+        else:
+            answer = os.fork()
+            if not answer:
+                _live(message, descriptors[0])
+            os.close(descriptors[0])
+        connection.sendall(b"%d\n" % answer)
+
+
+def _live(message: dict[str, Any], output: int) -> NoReturn:
+    """Be the command's process."""
+    code = 1
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+        os.environ.clear()
+        os.environ.update(message["environment"])
+        gc.enable()
+        module, *arguments = message["words"]
+        sys.argv = [module, *arguments]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _import_all() -> None:
+    """Import what a broker imports before it serves, and with its first requests."""
+    from broker.testing import warm
+
+    import_module("client.cli")
+    import_module("tests.support.loop_guard")
+    warm.load()
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as tests_end:
+        gc.disable()  # what is imported stays
+        _import_all()
+        gc.freeze()
+        _serve(tests_end)
