@@ -13,6 +13,7 @@ may wait for the disk (`tests.support.loop_guard`), and must not report an unexp
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -49,6 +50,20 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     if isinstance(val, bytes | bytearray) and len(val) > READABLE_BYTES_MAX:
         return f"{argname} bytes"
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Exempt imports and tests from garbage collection: each time it would walk over all of them.
+
+    They are millions of objects. For the same reason, no test may call `gc.unfreeze`.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

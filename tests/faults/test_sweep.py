@@ -157,7 +157,6 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     gc.freeze()  # lives that compact collect garbage; exclude what existed before
     yield
-    gc.unfreeze()
     logging.disable(logging.NOTSET)
 
 

@@ -4,12 +4,10 @@ As a process, with signals from outside, it is tested in tests/integration.
 """
 
 import asyncio
-import gc
 import logging
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,13 +24,6 @@ from protocol.errors import ErrorCode
 from storage.log_manager import LogManager
 from tests.support.broker_rig import Rig
 from tests.support.whole_broker import api_versions, loaded, port_of, served
-
-
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    """Startup freezes objects for the life of a process; the tests must undo that."""
-    yield
-    gc.unfreeze()
 
 
 async def test_from_start_to_a_clean_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,5 @@
 """The tasks of a broker run until a stop is requested."""
 
-import gc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,6 @@ from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_FAILED
 from broker.server import Broker
 from tests.support.whole_broker import loaded
-
-
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    """Startup freezes objects for the life of a process; the tests must undo that."""
-    yield
-    gc.unfreeze()
 
 
 async def test_a_task_that_ends_stops_the_broker(

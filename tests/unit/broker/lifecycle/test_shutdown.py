@@ -1,7 +1,6 @@
 """The stop of a broker, with further signals at each of its steps."""
 
 import asyncio
-import gc
 import logging
 import signal
 import threading
@@ -32,13 +31,6 @@ from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import crash, create
 from tests.support.transaction_client import SETTINGS, begin
 from tests.support.whole_broker import loaded, served
-
-
-@pytest.fixture(autouse=True)
-def thawed() -> Iterator[None]:
-    """Startup freezes objects for the life of a process; the tests must undo that."""
-    yield
-    gc.unfreeze()
 
 
 def with_deadline(
