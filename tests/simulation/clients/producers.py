@@ -26,6 +26,9 @@ from tests.simulation.clients.wire import Disconnected
 from tests.support.history_checker import FAIL, INFO, OK
 
 PARTED_MS: Final = 3_000  # in which a broker that is well takes what it was sent, and closes
+FRAME_DEADLINE: Final = "barnabas.frame.deadline.ms"
+FRAME_DEADLINE_MS: Final = 30_000  # by default
+STALLS_MAX: Final = 2  # of the network within one frame
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -143,10 +146,18 @@ class PartingProducer(Producer):
         is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
         is_refused |= any(len(sent.records) > SEGMENT_BYTES_LEAST for sent in group)
         is_refused |= self.context.clock.jumped_ms < 0  # the records' times are far in its future
+        is_refused |= self._may_be_late()
         if is_refused or life is None or life is not self.context.life:
             return
         if has_closed and not life.told_to_stop_ns:
             self.record.parted += [(self.name, sent.key, sent.values) for sent in group]
+
+    def _may_be_late(self) -> bool:
+        """Whether the network may stop for longer than the broker waits for a whole frame."""
+        plan = self.context.plan
+        network, deadline_ms = plan.shape.network, plan.settings.get(FRAME_DEADLINE)
+        is_long = STALLS_MAX * network.stall_ms >= int(deadline_ms or FRAME_DEADLINE_MS)
+        return bool(network.stall_chance) and is_long
 
 
 class MsgpackProducer(MsgpackClient, PlainProducer):
