@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KAFKA_PORT = 9092
 MSGPACK_PORT = 9094
 LOGIN_PORT = 9093  # in histories with logins
+MSGPACK_LOGIN_PORT = 9096  # the same
 
 
 @dataclass(slots=True)

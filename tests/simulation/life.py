@@ -27,9 +27,11 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, cast
 from broker.lifecycle.environment import Environment
 from broker.network import connection
 from broker.runtime import clock as broker_clock
+from broker.security.sasl import plain
 from broker.server import Broker
 from config.load import Loaded, load
 from storage.errors import StorageError
+from tests.simulation.clients.lodgers import salted
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
 from tests.simulation.loop import SimLoop
@@ -91,12 +93,21 @@ class _Tiny(Loaded):
 
     tiny: Mapping[str, int] = dataclasses.field(default_factory=dict)
     scales: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    # What was made of this one, by the values: each look at them builds a whole configuration.
+    made: dict[tuple[tuple[str, str], ...], Loaded] = dataclasses.field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def with_dynamic(self, values: Mapping[str, str]) -> Loaded:
         if not values and not self.dynamic:  # as at most starts
             return self
-        loaded = Loaded.with_dynamic(self, values)
-        return dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, **self.tiny))
+        place = tuple(values.items())
+        found = self.made.get(place)
+        if found is None:
+            loaded = Loaded.with_dynamic(self, values)
+            config = dataclasses.replace(loaded.config, **self.tiny)
+            found = self.made[place] = dataclasses.replace(loaded, config=config)
+        return found
 
 
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
@@ -151,6 +162,16 @@ def _small_buffers() -> Iterator[None]:
         connection.WRITE_HIGH_WATER_BYTES = before
 
 
+@contextmanager
+def _keys_derived_once() -> Iterator[None]:
+    """Derive the key of a password once: it takes milliseconds, and is the same each time."""
+    before, plain.salted_password = plain.salted_password, salted
+    try:
+        yield
+    finally:
+        plain.salted_password = before
+
+
 class Life:
     """See the module. `run` returns when the life has ended; others act on it meanwhile."""
 
@@ -193,7 +214,8 @@ class Life:
         self._disk.baton = self.baton
         threads = threading_of(lambda: self.baton, _modules_with_threads())
         scales = self.loaded.scales if isinstance(self.loaded, _Tiny) else {}
-        with threads, _nobody_sleeping(), _small_buffers(), scaled(scales):
+        small = _small_buffers()
+        with threads, _nobody_sleeping(), _keys_derived_once(), small, scaled(scales):
             end = self._run()
             self._bury()
         self._world.note("broker", f"{end.how} {end.code} {end.why}")

@@ -175,7 +175,12 @@ RIGHTS_CHANCE: Final = 0.1
 # Those that ask anything at all would change ACLs, or use topics whose rights change.
 NOT_BESIDE_CHANGERS: Final = frozenset({"stranger", "describer", "fumbler", "rude members"})
 LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
-LOGIN_LISTENER: Final = "SASL_PLAINTEXT://127.0.0.1:9093"
+LOGIN_LISTENERS: Final = "SASL_PLAINTEXT://127.0.0.1:9093,MSGPACK_SASL://127.0.0.1:9096"
+LOGIN_MECHANISMS: Final = (
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512,PLAIN",
+    "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+)
 LOGINS_CHANCE: Final = 0.1
 QUOTAS_CHANCE: Final = 0.1
 SESSIONS_CHANCE: Final = 0.25
@@ -216,8 +221,9 @@ def write_plan(seed: str) -> Plan:
     logins = random.Random(f"{seed}/logins")
     if logins.random() < LOGINS_CHANCE:
         clients = _with_changers(logins, clients, "login changer", (2, 6))
-        settings["listeners"] = f"{LISTENERS},{LOGIN_LISTENER}"
-        settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-256"
+        settings["listeners"] = f"{LISTENERS},{LOGIN_LISTENERS}"
+        settings["sasl.enabled.mechanisms"] = logins.choice(LOGIN_MECHANISMS)
+        settings["barnabas.sasl.plain.users"] = "scram"
         settings["connections.max.reauth.ms"] = str(logins.choice((0, 200, 2_000)))
     quotas = random.Random(f"{seed}/quotas")
     if quotas.random() < QUOTAS_CHANCE:
@@ -344,7 +350,7 @@ def _settings(chance: random.Random) -> dict[str, str]:
         "barnabas.requests.per.connection.max": (1, 2, 5, 50),
         "barnabas.open.files.max": (8, 20, 1000),
         "barnabas.flush.stall.ms": (1, 20, 100),
-        "barnabas.recovery.point.interval.ms": (50, 200, 1000),
+        "barnabas.recovery.point.interval.ms": (100, 300, 1000),
         "barnabas.frame.deadline.ms": (500, 5_000, 30_000),
         "barnabas.validate.records": ("false", "true"),
         "connections.max.idle.ms": (3_000, 60_000, 600_000),

@@ -1,23 +1,17 @@
-"""A client that makes and removes a user, and one that logs in as that user and works.
+"""A client that makes, changes and removes a user, and others that log in as that user and work.
 
-    login changer    sets its user's credential, lets it log in, removes it, in turns
+    login changer    sets credentials of its user, gives them other passwords, removes one or all
+    lodgers          some connections of that user (`tests.simulation.clients.lodgers`)
 
-The histories with it have a third listener, which asks for logins by SCRAM, and sessions that end
-(KIP-368) in some of them. The judge stands here, since it needs no other knowledge than answers:
+The histories with it have listeners that ask for logins by PLAIN and SCRAM, and sessions that end
+(KIP-368) in some of them. Whatever was answered holds after kills and power cuts, too.
 
-- after the answer that set the credential, a login with it succeeds, also after kills and power
-  cuts; one with another password never does;
-- after the answer that removed the user, nothing is answered on connections of that user, and no
-  login succeeds;
-- a session that has ended serves nothing; before its end it does, and a login again renews it.
-
-An answer that does not come leaves the user in doubt: nothing is judged until the next one.
+A change whose answer does not come leaves its user in doubt: the changer goes on with another one.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from protocol.messages.alter_user_scram_credentials import (
@@ -25,29 +19,21 @@ from protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from protocol.messages.metadata import MetadataRequest
-from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from protocol.messages.sasl_handshake import SaslHandshakeRequest
-from protocol.scram import prove, read_server_first, salted_password, unproven_final
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.simulation.clients.caller import Caller
-from tests.simulation.clients.wire import Disconnected, Wire
-from tests.simulation.context import LOGIN_PORT, Context
+from tests.simulation.clients.lodgers import PASSWORDS, Lodger, mechanisms_of, salted
+from tests.simulation.clients.user_history import PLAIN, SCRAMS, UserHistory
+from tests.simulation.context import Context
 from tests.simulation.plan import ClientPlan
-from tests.simulation.world import MS, TimedOut
 
-MECHANISM: Final = "SCRAM-SHA-256"
-MECHANISM_CODE: Final = 1
+CODES: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # Kafka's, of credentials
 ITERATIONS: Final = 4096
 SALT: Final = b"salt of the simulator's users"
-FAILED: Final = 58
-UNKNOWN_USER: Final = 91  # to remove
-AUTHENTICATE_VERSION: Final = 2
-METADATA_VERSION: Final = 9
-TRIES_MAX: Final = 8
-ANSWER_MS: Final = 30_000
-LATE_MS: Final = 1
-
-_salted = functools.lru_cache(64)(salted_password)
+EXISTS: Final = 36
+LODGERS_MAX: Final = 2
+REMOVAL_CHANCE: Final = 0.5
+SESSION_CHANCE: Final = 0.3  # that a session is watched to its end
+PATIENCE_MS: Final = 3_000
 
 
 class LoginChanger:
@@ -55,139 +41,90 @@ class LoginChanger:
 
     def __init__(self, context: Context, plan: ClientPlan) -> None:
         self.admin = Caller(context, plan)
-        self.user = plan.name.replace(" ", "-")
-        self.password = "first"
-        self.logins = 0
-        self.ends_ns: int | None = None  # the session of the open connection
-        world = context.world
-        self.wire = Wire(world, context.network, LOGIN_PORT, plan.name + " user", context.record)
+        self.name = plan.name.replace(" ", "-")
+        self.users = 0
+        self.user = self._next_user()
+        offered = mechanisms_of(context)
+        self.credentials = list(SCRAMS) if PLAIN in offered else [*(set(SCRAMS) & set(offered))]
+        self.credentials.sort()
+        self.lodgers = [
+            Lodger(context, f"{plan.name} lodger {number}", self.name, offered, self._object)
+            for number in range(1 + self.admin.rng.randint(0, LODGERS_MAX))
+        ]
 
-    async def run(self) -> None:
-        """Set and remove the user in turns."""
-        for _ in self.admin.steps:
-            if await self._set():
-                await self._judge_known()
-                if await self._remove():
-                    await self._judge_removed()
-            self.wire.close()
-            await self.admin.pause()
-        self.admin.wire.close()
-
-    # -- Users --------------------------------------------------------------------------------
-
-    async def _alter(self, body: AlterUserScramCredentialsRequest, codes: tuple[int, ...]) -> bool:
-        for _ in range(TRIES_MAX):
-            answer = await self.admin.ask(body, what=self.user)
-            if answer is not None and answer.results[0].error_code in codes:
-                return True
-            await self.admin.rest(500)
-        return False
-
-    async def _set(self) -> bool:
-        self.password = f"password {self.admin.rng.randrange(3)}"
-        credential = ScramCredentialUpsertion(
-            name=self.user,
-            mechanism=MECHANISM_CODE,
-            iterations=ITERATIONS,
-            salt=SALT,
-            salted_password=_salted(MECHANISM, self.password, SALT, ITERATIONS),
-        )
-        return await self._alter(AlterUserScramCredentialsRequest(upsertions=[credential]), (0,))
-
-    async def _remove(self) -> bool:
-        self.wire.may_be_ended = True
-        deletion = ScramCredentialDeletion(name=self.user, mechanism=MECHANISM_CODE)
-        body = AlterUserScramCredentialsRequest(deletions=[deletion])
-        return await self._alter(body, (0, UNKNOWN_USER))
-
-    # -- Logins -------------------------------------------------------------------------------
-
-    async def _ask(self, body: Any, version: int) -> Any:
-        """Return the answer; None if the connection has ended, which it may."""
-        self.wire.may_be_ended = True
-        try:
-            return await self.wire.call(body, version, ANSWER_MS, self.user)
-        except Disconnected:
-            return None
-        except TimedOut:
-            self.wire.close()
-            return None
-
-    async def _log_in(self, password: str) -> int | None:
-        """Log in, perhaps once more; return the error code, None without an answer."""
-        try:
-            await self.wire.open()
-        except Disconnected:
-            return None
-        answer = await self._ask(SaslHandshakeRequest(mechanism=MECHANISM), 1)
-        if answer is None or answer.error_code:
-            return None if answer is None else int(answer.error_code)
-        self.logins += 1
-        bare = f"n={self.user},r=nonce{self.logins}"
-        answer = await self._authenticate(f"n,,{bare}".encode())
-        if answer is None or answer.error_code:
-            return None if answer is None else int(answer.error_code)
-        first = read_server_first(answer.auth_bytes)
-        salted = _salted(MECHANISM, password, first.salt, first.iterations)
-        unproven = unproven_final(first.nonce)
-        proof = prove(MECHANISM, salted, bare, bytes(answer.auth_bytes), unproven)
-        answer = await self._authenticate(proof.message)
-        if answer is None:
-            return None
-        lifetime_ms = answer.session_lifetime_ms
-        self.ends_ns = self.wire.world.now_ns + lifetime_ms * MS if lifetime_ms else None
-        return int(answer.error_code)
-
-    async def _authenticate(self, token: bytes) -> Any:
-        return await self._ask(SaslAuthenticateRequest(auth_bytes=token), AUTHENTICATE_VERSION)
-
-    async def _is_served(self) -> bool:
-        return await self._ask(MetadataRequest(topics=[]), METADATA_VERSION) is not None
-
-    # -- Judging ------------------------------------------------------------------------------
-
-    async def _judge_known(self) -> None:
-        if self.admin.chance(0.3):
-            if await self._log_in(self.password + "x") == 0:
-                self._object("a login with another password succeeds")
-            self.wire.close()
-        code = await self._log_in(self.password)
-        if code == FAILED:
-            self._object("a login is refused whose user was set")
-        if code == 0 and self.ends_ns is not None:
-            await self._judge_session()
-        elif code == 0:
-            await self._is_served()
-
-    async def _judge_session(self) -> None:
-        """Use a session that ends, renew it or not, and ask behind its end."""
-        world = self.wire.world
-        if self.admin.chance(0.5):
-            await self.admin.rest(100)
-            if await self._log_in(self.password) == FAILED:
-                self._object("a login again is refused")
-        ends_ns = self.ends_ns
-        if not self.wire.is_open or ends_ns is None:
-            return
-        await self._is_served()
-        if self.admin.chance(0.5) and self.wire.is_open:
-            await world.sleep_ms(max(0, ends_ns - world.now_ns) // MS + LATE_MS)
-            if self.wire.is_open and await self._is_served():
-                self._object("a session is served behind its end")
-
-    async def _judge_removed(self) -> None:
-        if self.wire.is_open and await self._is_served():
-            self._object("a connection is served whose user was removed")
-        self.wire.close()
-        if await self._log_in(self.password) == 0:
-            self._object("a removed user logs in")
+    def _next_user(self) -> UserHistory:
+        self.users += 1
+        return UserHistory(f"{self.name}-{self.users}")
 
     def _object(self, what: str) -> None:
         self.admin.record.fail(self.admin.name, what)
 
+    async def run(self) -> None:
+        """Change the user in turns, while others use it."""
+        admin, mine, others = self.admin, self.lodgers[0], self.lodgers[1:]
+        topics = [CreatableTopic(name=self.name, num_partitions=1, replication_factor=1)]
+        await admin.ask_until(
+            CreateTopicsRequest(topics=topics),
+            lambda answer: answer.topics[0].error_code in (0, EXISTS),
+            self.name,
+        )
+        running = [
+            admin.world.spawn(f"{self.name} lodger", one.run(lambda: self.user)) for one in others
+        ]
+        try:
+            for _ in admin.steps:
+                await self._change()
+                await mine.work()  # in a session from before the change
+                await mine.log_in(self.user)
+                await mine.work()
+                if admin.chance(SESSION_CHANCE):
+                    await mine.outlive()
+                await admin.pause()
+        finally:
+            for actor in running:
+                actor.stop()
+            mine.leave()
+            admin.wire.close()
+
+    # -- Changes ------------------------------------------------------------------------------
+
+    async def _change(self) -> None:
+        """Change some credentials; go on with another user if no answer says that it is done."""
+        world, change = self.admin.world, self._drawn()
+        noted = self.user.begin(change, world.now_ns)
+        answer = await self.admin.ask(self._request(change), what=self.user.name)
+        if answer is not None and answer.results[0].error_code == 0:
+            noted.ended_ns = world.now_ns
+        else:
+            self.user = self._next_user()
+            await self.admin.rest(500)
+
+    def _drawn(self) -> Mapping[str, str | None]:
+        """Return other credentials: one or all of them, set or removed."""
+        rng, known = self.admin.rng, sorted(self.user.passwords)
+        if known and rng.random() < REMOVAL_CHANCE:
+            gone = known if rng.random() < 0.7 else [rng.choice(known)]
+            return dict.fromkeys(gone)
+        some = self.credentials if rng.random() < 0.5 else [rng.choice(self.credentials)]
+        return {one: f"password {rng.randrange(PASSWORDS)}" for one in some}
+
+    def _request(self, change: Mapping[str, str | None]) -> AlterUserScramCredentialsRequest:
+        name, body = self.user.name, AlterUserScramCredentialsRequest()
+        for credential, password in change.items():
+            code = CODES[credential]
+            if password is None:
+                body.deletions.append(ScramCredentialDeletion(name=name, mechanism=code))
+                continue
+            key = salted(credential, password, SALT, ITERATIONS)
+            upsertion = ScramCredentialUpsertion(
+                name=name, mechanism=code, iterations=ITERATIONS, salt=SALT, salted_password=key
+            )
+            body.upsertions.append(upsertion)
+        return body
+
 
 async def run_login_changer(context: Context, plan: ClientPlan) -> None:
-    """Make and remove a user."""
+    """Make, change and remove users."""
     await LoginChanger(context, plan).run()
 
 
