@@ -15,7 +15,6 @@ import gc
 import signal
 import time
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -33,9 +32,12 @@ from tests.simulation.network import Network
 from tests.simulation.panel import Panel
 from tests.simulation.plan import LATE_IDS, ClientPlan, Plan
 from tests.simulation.record import Record
-from tests.simulation.world import MS, Actor, Defect, Stuck, TimedOut, World
+from tests.simulation.world import MS, Actor, Defect, Stuck, World
 
-CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended
+CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended ...
+REQUESTS_ENOUGH: Final = 170  # ... or when they have come, and have sent so many
+LATEST_MS: Final = 500  # for the last of them to do something
+LOOK_MS: Final = 50
 STUCK_MS_MAX: Final = 60_000  # ... while a disk is stuck: a change of topics may take 30 s
 LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
@@ -97,6 +99,8 @@ class History:
         self._cuts_power = False
         self._next_ns: int | None = None
         self._refusals = 0
+        begins_ms = max((client.begins_ms for client in plan.clients), default=0)
+        self._begun_ns = (begins_ms + LATEST_MS) * MS
 
     # -- The stage ----------------------------------------------------------------------------
 
@@ -201,11 +205,10 @@ class History:
     async def _direct(self, clients: list[Actor], faults: list[Actor]) -> None:
         """Wait for clients and faults, heal the machine, run the finale, and stop the broker."""
         world = self.world
-        ends = world.spawn("ends", _ended([*clients, *faults]))
         is_stuck = any(fault.kind == "stuck disk" for fault in self.plan.faults)
-        with suppress(TimedOut):
-            await world.wait(ends.ended, STUCK_MS_MAX if is_stuck else CLIENTS_MS_MAX)
-        ends.stop()
+        until_ns = (STUCK_MS_MAX if is_stuck else CLIENTS_MS_MAX) * MS
+        while world.now_ns < until_ns and not self._is_enough(clients, faults):
+            await world.sleep_ms(LOOK_MS)
         self.context.is_finale = True
         self._next_ns = None
         self.disk.heal()
@@ -227,6 +230,15 @@ class History:
         if world.chance("reading only").random() < READING_CHANCE:
             await self._serve_what_is_there()
         self.is_over = True
+
+    def _is_enough(self, clients: list[Actor], faults: list[Actor]) -> bool:
+        """Whether all have acted, or have come and sent enough together."""
+        if not all(fault.ended.is_set for fault in faults):
+            return False
+        has_sent = self.record.request_count >= REQUESTS_ENOUGH
+        return (has_sent and self.world.now_ns >= self._begun_ns) or all(
+            client.ended.is_set for client in clients
+        )
 
     async def _serve_what_is_there(self) -> None:
         """Serve the directory with barnabas.read.only: the same records, and no file changes."""
@@ -269,11 +281,6 @@ class History:
         if self.disk.failed:
             await self._stop()
             await self._started()
-
-
-async def _ended(actors: list[Actor]) -> None:
-    for actor in actors:
-        await actor.ended
 
 
 def tell(plan: Plan, *, keeps_story: bool = False) -> Verdict:

@@ -24,7 +24,8 @@ from typing import Protocol
 from tests.simulation.world import MS, US, Event, World
 
 # Crumbs come in rows of this many: thousands of them would cost the simulator a second.
-CRUMBS = 24
+CRUMBS = 12
+PIECES_MAX = 4  # of what waits at a time: where it is cut matters, and not how often
 CRUMBS_AGAIN_CHANCE = 0.03  # at each message
 
 
@@ -58,6 +59,7 @@ class Way:
         "_crumbs",
         "_ended",
         "_event",
+        "_pieces",
         "_world",
         "data",
         "end",
@@ -88,6 +90,7 @@ class Way:
         self._ended = ended
         self._event: Event | None = None
         self._crumbs = CRUMBS if self.sends_crumbs else 0
+        self._pieces = 0  # since nothing waited
 
     def send(self, data: bytes | memoryview) -> None:
         """Put bytes on their way."""
@@ -137,9 +140,10 @@ class Way:
         if self._crumbs:
             self._crumbs -= 1
             return min(available, chance.randrange(1, 4))
-        if chance.random() < self.shape.whole_chance:
+        self._pieces += 1
+        if self._pieces > PIECES_MAX or chance.random() < self.shape.whole_chance:
             return available
-        # Small pieces are more likely, yet a large message takes a few dozen of them at most.
+        # Small pieces are more likely.
         return 1 + int((available - 1) * chance.random() ** 3)
 
     def _step(self) -> None:
@@ -150,8 +154,10 @@ class Way:
                 count = self._piece_bytes(min(len(self.data), room))
                 piece = bytes(self.data[:count])
                 del self.data[:count]
-                if not self.data and self.sends_crumbs:
-                    self._crumbs = CRUMBS * (self._chance.random() < CRUMBS_AGAIN_CHANCE)
+                if not self.data:
+                    self._pieces = 0
+                    if self.sends_crumbs:
+                        self._crumbs = CRUMBS * (self._chance.random() < CRUMBS_AGAIN_CHANCE)
                 self._arrive(piece)
             elif self.end is End.RESET:
                 self.data.clear()

@@ -200,7 +200,8 @@ class SimLoop(asyncio.BaseEventLoop):
             if not tasks:
                 break
         self._ready.clear()
-        for task in [*asyncio.tasks._all_tasks]:  # type: ignore[attr-defined]
+        known = getattr(asyncio.tasks, "_all_tasks", ())  # up to Python 3.11, a set of all loops'
+        for task in [*known]:
             if task.get_loop() is self:  # else every later life would look at it again
                 asyncio.tasks._unregister_task(task)
         self.close()
