@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support import warm_process
+from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess
 from tests.support.raw_batches import batch
 from tests.support.raw_client import RawClient
 
@@ -36,13 +37,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileBroker]:
 COMMAND = (sys.executable, "-c", "from client.cli import main; main(prog_name='barnabas')")
 
 
-def run(broker: BrokerProcess, *words: str, code: int = 0, **more: str) -> str:
+def installed(broker: BrokerProcess, *words: str, **more: str) -> str:
     done = subprocess.run(
         [*COMMAND, *words], cwd=ROOT, capture_output=True, text=True, check=False,
         env={**os.environ, "BARNABAS_BOOTSTRAP": broker.address, **more},
     )  # fmt: skip
-    assert done.returncode == code, (words, done.stdout, done.stderr)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
     return done.stdout
+
+
+def run(broker: BrokerProcess, *words: str, code: int = 0, **more: str) -> str:
+    environment = {**os.environ, "BARNABAS_BOOTSTRAP": broker.address, **more}
+    done = warm_process.run([*BARNABAS, *words], environment=environment)
+    assert done.returncode == code, (words, done.stdout, done.stderr)
+    return done.stdout.decode()
 
 
 def test_each_value_is_traced_to_where_it_was_given(broker: FileBroker) -> None:
@@ -100,7 +108,7 @@ def _settings(broker: BrokerProcess) -> dict[str, tuple[str, str]]:
 
 def completed(broker: BrokerProcess, *words: str) -> list[str]:
     more = {"COMP_WORDS": " ".join(["barnabas", *words]), "COMP_CWORD": str(len(words))}
-    said = run(broker, _BARNABAS_COMPLETE="bash_complete", **more)
+    said = installed(broker, _BARNABAS_COMPLETE="bash_complete", **more)
     return [line.partition(",")[2] for line in said.splitlines()]
 
 
@@ -111,6 +119,6 @@ def test_topics_groups_and_keys_are_completed(broker: FileBroker) -> None:
     keys = completed(broker, "config", "set", "--topic", "x", "retention.")
     assert keys == ["retention.bytes=", "retention.ms="]
     assert "unit" in completed(broker, "un")
-    assert "_BARNABAS_COMPLETE=bash_complete" in run(broker, "completion", "bash")
+    assert "_BARNABAS_COMPLETE=bash_complete" in installed(broker, "completion", "bash")
     gone = {"BARNABAS_BOOTSTRAP": "127.0.0.1:1", "COMP_WORDS": "barnabas consume c"}
-    assert run(broker, _BARNABAS_COMPLETE="bash_complete", COMP_CWORD="2", **gone) == "\n"
+    assert installed(broker, _BARNABAS_COMPLETE="bash_complete", COMP_CWORD="2", **gone) == "\n"

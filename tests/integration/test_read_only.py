@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import data_directory
+from tests.support import data_directory, warm_process
 from tests.support.broker_process import BARNABAS, ROOT, BrokerNotReady, BrokerProcess, free_port
 from tests.support.data_directory import BATCHES, RECORDS_PER_BATCH
 from tests.support.msgpack_client import MsgpackClient
@@ -281,12 +281,9 @@ def test_our_commands_give_the_reason(
     readers: ReadOnly, arguments: list[str], port: str, said: str
 ) -> None:
     address = f"{readers.host}:{getattr(readers, port)}"
-    done = subprocess.run(
-        [*BARNABAS, *arguments, "--bootstrap", address],
-        cwd=ROOT, input="x\n", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = warm_process.run([*BARNABAS, *arguments, "--bootstrap", address], given=b"x\n")
     assert done.returncode == 1
-    assert said in done.stderr
+    assert said in done.stderr.decode()
 
 
 @pytest.fixture(scope="module")

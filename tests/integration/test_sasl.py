@@ -12,7 +12,8 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
+from tests.support import warm_process
+from tests.support.broker_process import BARNABAS, BrokerProcess, free_port
 from tests.support.certificates import Authority
 from tests.support.raw_client import RawClient
 
@@ -49,14 +50,8 @@ class SaslBroker(BrokerProcess):
 
 
 def barnabas(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [*BARNABAS, *words],
-        input=stdin,
-        env={"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)},
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    only = {"PATH": str(Path(sys.executable).parent)}
+    return warm_process.run([*BARNABAS, *words], given=stdin, environment=only)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm_process
 from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
 from tests.support.certificates import Authority, Issued
 from tests.support.raw_batches import batch, values_of
@@ -192,9 +193,7 @@ def test_the_whole_command_line_works_over_tls(broker: TlsBroker, tmp_path: Path
     def run(*words: str, port: int, given: bytes = b"", config: Path | None = file) -> str:
         options = ["--bootstrap", f"127.0.0.1:{port}"]
         options += ["--command-config", str(config)] if config else []
-        done = subprocess.run(
-            [*BARNABAS, *words, *options], cwd=ROOT, input=given, capture_output=True, check=False
-        )
+        done = warm_process.run([*BARNABAS, *words, *options], given=given)
         return (done.stdout + done.stderr).decode()
 
     assert "Created" in run("topics", "create", "cli", port=broker.mutual_port)

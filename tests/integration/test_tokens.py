@@ -2,7 +2,6 @@
 
 import base64
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from tests.support.broker_process import ROOT, BrokerProcess, free_port
+from tests.support import warm_process
+from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.patience import Limit
 
 KEY, OTHER = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -102,8 +102,6 @@ def test_a_broker_without_its_keys_does_not_start(tmp_path: Path) -> None:
         ({}, "OAUTHBEARER has no keys to check tokens with"),
     ):
         broker = TokenBroker(tmp_path / "data", **settings)
-        done = subprocess.run(
-            broker.command(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-        )
+        done = warm_process.run(broker.command())
         assert done.returncode != 0
-        assert text in done.stdout + done.stderr
+        assert text in (done.stdout + done.stderr).decode()

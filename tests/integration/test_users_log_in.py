@@ -1,13 +1,13 @@
 """Users of SCRAM in a broker of its own: a removed one's connection ends, also one that waits."""
 
-import subprocess
 import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
+from tests.support import warm_process
+from tests.support.broker_process import BARNABAS, BrokerProcess, free_port
 
 
 class SaslBroker(BrokerProcess):
@@ -21,15 +21,9 @@ class SaslBroker(BrokerProcess):
         self.settings["barnabas.sasl.plain.users"] = "scram"
 
     def users(self, *arguments: str, given: str = "secret") -> None:
-        done = subprocess.run(
-            [*BARNABAS, "users", *arguments, "--bootstrap", self.address],
-            input=given,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        command = [*BARNABAS, "users", *arguments, "--bootstrap", self.address]
+        done = warm_process.run(command, given=given.encode())
+        assert done.returncode == 0, (done.stdout, done.stderr)
 
     def settings_of(self, user: str, mechanism: str, password: str) -> dict[str, object]:
         return {

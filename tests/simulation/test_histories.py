@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from tests.simulation.plan import Plan, write_plan
+from tests.support.thorough import examples
 
 ROOT = Path(__file__).parents[2]
-SEEDS = 20
+SEEDS = examples(20)
 # Neither hash seeds nor the histories before may show in a history: the second process goes
 # through the seeds backwards.
 DIGESTS = """

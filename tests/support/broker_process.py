@@ -146,7 +146,9 @@ class BrokerProcess:
     ) -> subprocess.Popen[bytes] | ForkedProcess:
         environment = {**os.environ, **self.environment}
         if can_fork(command, self.environment):
-            return warm_process().start(command, environment, output.fileno())
+            with open(os.devnull, "rb") as nothing:
+                streams = (nothing.fileno(), output.fileno(), output.fileno())
+                return warm_process().start(command, environment, *streams)
         return subprocess.Popen(
             command,
             cwd=ROOT,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 Case = TypeVar("Case")
+Versioned = tuple[type, int]
 
 THOROUGH = os.environ.get("THOROUGH") == "1"
 STEP = 1 if THOROUGH else 5  # coprime with how often errors and phases repeat in a sweep
@@ -24,6 +25,23 @@ def examples(count: int) -> int:
 def share_of(cases: Iterable[Case]) -> list[Case]:
     """Return every case, or the first and every fifth after it."""
     return turn_of(list(cases)[::STEP])
+
+
+def some_of(cases: Iterable[Case], first: int = 0) -> list[Case]:
+    """Return every case whatever SHARE says, or every fifth from that one on, counted in fives.
+
+    Sweeps over the same cases that begin at different ones try all of them between them.
+    """
+    return list(cases)[first % STEP :: STEP]
+
+
+def some_versions(pairs: Iterable[Versioned], first: int = 0) -> list[Versioned]:
+    """Return all (class, version) in order; or each class's newest, and some of the others."""
+    ordered = sorted(pairs, key=lambda pair: (pair[0].__name__, pair[1]))
+    newest = dict(ordered)
+    others = [pair for pair in ordered if newest[pair[0]] != pair[1]]
+    chosen = {*newest.items(), *some_of(others, first)}
+    return [pair for pair in ordered if pair in chosen]
 
 
 def turn_of(cases: Sequence[Case]) -> list[Case]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support import warm_process
 from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
 
 WAIT_S = 240  # for a busy machine; a correct run takes seconds
@@ -20,20 +21,24 @@ class TwoDialects(BrokerProcess):
         self.settings["listeners"] += f",MSGPACK://{self.msgpack}"
 
 
-def command(broker: TwoDialects, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
-    """Start a `barnabas` command against the broker."""
-    environment = {
-        **os.environ,
+def where(broker: TwoDialects) -> dict[str, str]:
+    """Return the variables by which commands find the broker."""
+    return {
         "BARNABAS_BOOTSTRAP": broker.address,
         "BARNABAS_MSGPACK_BOOTSTRAP": broker.msgpack,
     }
+
+
+def command(broker: TwoDialects, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+    """Start a `barnabas` command against the broker."""
+    environment = {**os.environ, **where(broker)}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
     return subprocess.Popen([*BARNABAS, *arguments], cwd=ROOT, env=environment, **streams)
 
 
 def run(broker: TwoDialects, *arguments: str, data: bytes = b"") -> bytes:
     """Run a command to its end and return what it wrote."""
-    with command(broker, *arguments, stdin=subprocess.PIPE) as process:
-        out, told = process.communicate(data, timeout=WAIT_S)
-    assert process.returncode == 0, told.decode()
-    return bytes(out)
+    environment = {**os.environ, **where(broker)}
+    done = warm_process.run([*BARNABAS, *arguments], given=data, environment=environment)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout

@@ -16,6 +16,7 @@ import ctypes
 import gc
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -27,6 +28,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final, NoReturn
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -34,7 +36,7 @@ MODULE: Final = "tests.support.warm_process"  # tests of pipelines/ import it by
 REQUEST_BYTES_MAX: Final = 1 << 20
 PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 # What it runs. Other modules change the product before it is imported.
-MODULES: Final = ("tests.support.guarded_broker",)
+MODULES: Final = ("tests.support.guarded_broker", "client.cli")
 # Variables that the interpreter or a library reads when it starts.
 READ_AT_START: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_")
 
@@ -92,11 +94,11 @@ class WarmProcess:
         self.owner = os.getpid()
 
     def start(
-        self, command: Sequence[str], environment: Mapping[str, str], output: int
+        self, command: Sequence[str], environment: Mapping[str, str], *streams: int
     ) -> ForkedProcess:
-        """Start a command that `can_fork`; it writes to the descriptor `output`."""
+        """Start a command that `can_fork`, with descriptors of its input, output and errors."""
         asked = {"words": command[2:], "environment": dict(environment)}
-        return ForkedProcess(self, command, self._ask(asked, output))
+        return ForkedProcess(self, command, self._ask(asked, *streams))
 
     def exit_code(self, pid: int) -> int:
         """Wait for a child that has ended; return its exit code."""
@@ -126,6 +128,31 @@ def warm_process() -> WarmProcess:
     return _warm
 
 
+def run(
+    command: Sequence[str],
+    *,
+    given: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 240.0,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command that the warm process has, to its end; return what it wrote.
+
+    `given` is its input, `environment` all its variables, if not those of this process.
+    """
+    assert can_fork(command, {}), command
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
+        stdin.write(given)
+        stdin.seek(0)
+        variables = os.environ if environment is None else environment
+        streams = (stdin.fileno(), stdout.fileno(), stderr.fileno())
+        code = warm_process().start(command, variables, *streams).wait(timeout)
+        said = []
+        for file in (stdout, stderr):
+            file.seek(0)
+            said.append(file.read())
+    return subprocess.CompletedProcess(command, code, *said)
+
+
 def can_fork(command: Sequence[str], more: Mapping[str, str]) -> bool:
     """Whether the warm process can run a command, which has the variables `more` of its own."""
     return (
@@ -142,7 +169,7 @@ def can_fork(command: Sequence[str], more: Mapping[str, str]) -> bool:
 def _serve(connection: socket.socket) -> None:
     """Fork and wait on request, until the tests close their end."""
     while True:
-        data, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 1)
+        data, streams, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 3)
         while data and not data.endswith(b"\n"):
             data += connection.recv(REQUEST_BYTES_MAX)
         if not data:
@@ -154,18 +181,19 @@ def _serve(connection: socket.socket) -> None:
         else:
             answer = os.fork()
             if not answer:
-                _live(message, descriptors[0])
-            os.close(descriptors[0])
+                _live(message, streams)
+            for descriptor in streams:
+                os.close(descriptor)
         connection.sendall(b"%d\n" % answer)
 
 
-def _live(message: dict[str, Any], output: int) -> NoReturn:
+def _live(message: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     """Be the command's process."""
     code = 1
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        for number, descriptor in enumerate(streams):
+            os.dup2(descriptor, number)
         os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
         os.environ.clear()
         os.environ.update(message["environment"])
@@ -185,10 +213,12 @@ def _live(message: dict[str, Any], output: int) -> NoReturn:
 
 
 def _import_all() -> None:
-    """Import what a broker imports before it serves, and with its first requests."""
+    """Import what brokers and commands import before they work, and with the first requests."""
+    import client
     from broker.testing import warm
 
-    import_module("client.cli")
+    for found in pkgutil.walk_packages(client.__path__, "client."):
+        import_module(found.name)
     import_module("tests.support.loop_guard")
     warm.load()
 

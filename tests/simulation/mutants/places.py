@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from tests.simulation.mutants.mutant import Mutant, module_of, text_of
-from tests.simulation.reach import PROBES, probed
+from tests.simulation.reach import PROBES, Place, probed
 
 _BLOCKS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,6 +33,11 @@ class Reached(NamedTuple):
     probes: Mapping[str, Sequence[int]] | None
 
 
+@cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def changed_lines(before: str, after: str) -> set[int] | None:
     """Return the lines of the statements of `before` that `after` changes.
 
@@ -39,7 +45,7 @@ def changed_lines(before: str, after: str) -> set[int] | None:
     functions has changed.
     """
     try:
-        return _changed(ast.parse(before).body, ast.parse(after).body, function=None)
+        return _changed(_tree(before).body, ast.parse(after).body, function=None)
     except _Everywhere:
         return None
 
@@ -110,12 +116,17 @@ def _without_imports(block: Sequence[ast.stmt]) -> list[ast.stmt]:
 # -- Probes ----------------------------------------------------------------------------------------
 
 
+@cache
+def _places(file: str) -> list[Place]:
+    return probed(text_of(file), file)[1]
+
+
 def reached_by(mutant: Mutant) -> Reached:
     """Return the probes that tell whether a history runs what the bug changes."""
     probes: dict[str, Sequence[int]] = {}
     for file in mutant.files:
         lines = changed_lines(text_of(file), mutant.source(file))
-        places = probed(text_of(file), file)[1]
+        places = _places(file)
         numbers = [number for number, place in enumerate(places) if place.line in (lines or ())]
         if lines is None or lines - {places[number].line for number in numbers}:
             return Reached(None)  # a docstring or `pass` has no probe

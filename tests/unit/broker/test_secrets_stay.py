@@ -33,7 +33,8 @@ from protocol.messages.incremental_alter_configs import (
 )
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from tests.support.broker_process import COMMAND, ROOT, BrokerProcess, free_port
+from tests.support import warm_process
+from tests.support.broker_process import COMMAND, BrokerProcess, free_port
 from tests.support.certificates import Authority
 
 MARK = "MARKED"
@@ -95,10 +96,8 @@ FAILED_STARTS: list[dict[str, str]] = [
 @pytest.mark.parametrize("change", FAILED_STARTS, ids=str)
 def test_a_start_that_fails_names_no_secret(tmp_path: Path, change: dict[str, str]) -> None:
     broker = FileBroker(tmp_path / "data", {**settings(tmp_path, free_port()), **change})
-    done = subprocess.run(
-        broker.command(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
-    said = done.stdout + done.stderr
+    done = warm_process.run(broker.command())
+    said = (done.stdout + done.stderr).decode()
     assert done.returncode != 0
     assert MARK not in said, said
     assert next(iter(change)) in said or "ssl.key" in said, said

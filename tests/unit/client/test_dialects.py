@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from client.kafka.connection import BrokerError, Connection
 from client.msgpack.transport import RequestRefused, Transport
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.wire import message_spec
+from tests.support import warm_process
 from tests.support.broker_process import BARNABAS, ROOT, BrokerProcess, free_port
 
 APIS = sorted(path.stem for path in (ROOT / "protocol" / "messages").glob("[a-z]*.py"))
@@ -111,12 +111,11 @@ def test_a_server_of_neither_dialect_is_named() -> None:
 @pytest.mark.parametrize("dialect", ["kafka", "msgpack"])
 def test_all_commands_take_either_listener(listeners: dict[str, str], dialect: str) -> None:
     def run(*words: str, given: str = "") -> Any:
-        done = subprocess.run(
-            [*BARNABAS, *words], cwd=ROOT, capture_output=True, text=True, input=given, check=False,
-            env={**os.environ, "BARNABAS_BOOTSTRAP": listeners[dialect]},
-        )  # fmt: skip
+        environment = {**os.environ, "BARNABAS_BOOTSTRAP": listeners[dialect]}
+        command = [*BARNABAS, *words]
+        done = warm_process.run(command, given=given.encode(), environment=environment)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
-        return done.stdout
+        return done.stdout.decode()
 
     run("topics", "create", dialect, "--partitions", "1")
     run("produce", dialect, "--compression", "zstd", given="a\nb\nc\n")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
 from broker.security.oauth.key_set import RSA, KeySetError, algorithms_of, read_key_set
+from tests.support.thorough import examples
 from tests.unit.broker.security.oauth.tokens import jwk, key_set
 
 
@@ -84,7 +85,7 @@ def test_short_keys_and_secrets_are_left_out():
         max_leaves=8,
     ).map(lambda value: json.dumps({"keys": [value]}).encode())
 )
-@settings(max_examples=300, deadline=1_000)
+@settings(max_examples=examples(300), deadline=1_000)
 def test_any_bytes_are_a_set_or_refused(data):
     with contextlib.suppress(KeySetError):
         assert len(read_key_set(data)) > 0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from broker.security.oauth.token_rules import Believed, TokenRefused
 from broker.security.sasl.mechanism import AuthenticationFailed, Identity, Reply
 from broker.security.sasl.oauth_bearer import INVALID, MALFORMED, OAuthBearer, read_message
+from tests.support.thorough import examples
 
 
 class Validator:
@@ -89,7 +90,7 @@ def test_nobody_acts_for_another():
         max_size=12,
     ).map(lambda parts: "".join(parts).encode())
 )
-@settings(max_examples=1_000, deadline=1_000)
+@settings(max_examples=examples(1_000), deadline=1_000)
 def test_any_message_is_a_token_or_refused(message):
     try:
         authzid, token = read_message(message)

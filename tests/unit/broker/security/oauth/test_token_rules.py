@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.security.oauth.token_rules import TokenRefused, TokenRules, check_claims
+from tests.support.thorough import examples
 
 NOW_S = 1_700_000_000
 NOW_MS = NOW_S * 1000
@@ -94,7 +95,7 @@ NAMES = st.sampled_from(["sub", "exp", "iat", "nbf", "aud", "iss", "scope"])
 
 
 @given(claims=st.dictionaries(NAMES, JSON | st.just(NOW_S)))
-@settings(max_examples=500, deadline=1_000)
+@settings(max_examples=examples(500), deadline=1_000)
 def test_any_claims_are_believed_or_refused(claims):
     rules = TokenRules(audiences=("a",), issuer="us")
     text = json.loads(json.dumps(claims))

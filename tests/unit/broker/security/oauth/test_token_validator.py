@@ -14,6 +14,7 @@ from broker.security.oauth.key_set import read_key_set
 from broker.security.oauth.key_source import KeySource
 from broker.security.oauth.token_rules import TokenRefused, TokenRules
 from broker.security.oauth.token_validator import SignedTokens, UnsecuredTokens, split_token
+from tests.support.thorough import examples
 from tests.unit.broker.security.oauth.tokens import (
     CLAIMS,
     KEYS,
@@ -153,7 +154,7 @@ TEXTS = st.one_of(
 
 
 @given(text=TEXTS)
-@settings(max_examples=500, deadline=2_000)
+@settings(max_examples=examples(500), deadline=2_000)
 def test_no_text_is_believed_but_the_good_one(text):
     try:
         who = believed(text)
