@@ -23,6 +23,7 @@ from tests.support.log_house import House, read_all
 from tests.support.memory_broker import NOW_MS, MemoryBroker
 from tests.support.memory_filesystem import MemoryFileSystem
 from tests.support.rotten import Flip, Original, Outcome
+from tests.support.thorough import some_of
 
 # A killed broker has not written the newest snapshot.
 OF_ANY_DIRECTORY = [case for case in CASES if not case.name.startswith(("snapshot", "producers"))]
@@ -96,7 +97,8 @@ def test_a_flipped_bit_costs_what_it_costs_after_a_repair(
     sound: Original, killed: Original
 ) -> None:
     for original in (sound, killed):
-        for flip in rotten.flips(original, random.Random(3), per_field=1, per_file=1):
+        flips = rotten.flips(original, random.Random(3), per_field=1, per_file=1)
+        for flip in some_of(flips):
             if flip.region.startswith("metadata"):
                 continue
             try:

@@ -123,6 +123,7 @@ def test_the_table_stands_between_its_marks():
         with_table("one", "new")
 
 
+@pytest.mark.slow
 def test_histories_reach_most_of_the_product():
     arguments = ["-m", "tests.simulation.reach", "--seeds", "3", "--jobs", "1", "--dry"]
     told = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)

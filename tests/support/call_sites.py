@@ -8,6 +8,7 @@ but not in the second is code that no injected fault has reached.
 import ast
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ FILES = frozenset(("file", "source", "target", "open", "get()", "file()", "open(
 Site = tuple[str, int, int]  # path, first and last line
 
 
+@cache
 def static_sites() -> dict[Site, str]:
     """Return every call of the interface in the source: site -> name of the method."""
     found: dict[Site, str] = {}
