@@ -29,6 +29,8 @@ KAFKA_PORT = 9092
 MSGPACK_PORT = 9094
 LOGIN_PORT = 9093  # in histories with logins
 MSGPACK_LOGIN_PORT = 9096  # the same
+TLS_LOGIN_PORT = 9098  # the same
+TLS_PORT = 9097  # in histories with TLS
 
 
 @dataclass(slots=True)

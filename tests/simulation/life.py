@@ -31,6 +31,7 @@ from broker.security.sasl import plain
 from broker.server import Broker
 from config.load import Loaded, load
 from storage.errors import StorageError
+from tests.simulation import tls_peer
 from tests.simulation.clients.lodgers import salted
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -113,6 +114,8 @@ class _Tiny(Loaded):
 def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     """Return a configuration; `tiny` holds fields below the limits of their keys, and scales."""
     given = {"barnabas.http.listener": "", "listeners": LISTENERS, **settings}
+    if "SSL://" in given["listeners"]:
+        given |= tls_peer.settings()
     loaded = _loaded(tuple(sorted(given.items())))
     scales = {name: value for name, value in tiny.items() if MARK in name}
     fields = {name: value for name, value in tiny.items() if name not in scales}

@@ -20,9 +20,12 @@ import asyncio
 import heapq
 import math
 from collections.abc import Callable
+from ssl import SSLContext
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from tests.simulation.pool import Killed
+from tests.simulation.tls_transport import SimTls
 from tests.simulation.world import MS, NEVER_NS, SECOND, US, Stuck, World
 
 JOINED_EVENTS_MAX: Final = 6
@@ -50,6 +53,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._random = world.chance("loop").random
         self._signals: dict[int, Callable[[], object]] = {}
         self._readers: dict[int, Callable[[], object]] = {}
+        self._accepted: WeakValueDictionary[int, Any] = WeakValueDictionary()  # sockets
 
     # -- Time ---------------------------------------------------------------------------------
 
@@ -146,20 +150,53 @@ class SimLoop(asyncio.BaseEventLoop):
 
     async def sock_accept(self, sock: Any) -> Any:
         """Accept a connection of the simulated network."""
-        return await sock.accept(self)
+        accepted, address = await sock.accept(self)
+        self._accepted[accepted.fileno()] = accepted
+        return accepted, address
 
     async def connect_accepted_socket(  # type: ignore[override]
-        self, protocol_factory: Callable[[], Any], sock: Any, **_: Any
+        self,
+        protocol_factory: Callable[[], Any],
+        sock: Any,
+        *,
+        ssl: SSLContext | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+        **_: Any,
     ) -> Any:
-        """Make a transport of a socket of the simulated network."""
-        return await sock.connect(self, protocol_factory())
+        """Make a transport of a socket of the simulated network; with `ssl`, when it is shaken."""
+        if ssl is None:
+            return await sock.connect(self, protocol_factory())
+        waiter, protocol = self.create_future(), protocol_factory()
+        outer = SimTls(
+            self,
+            protocol,
+            ssl,
+            waiter,
+            server_side=True,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+        transport, _ = await sock.connect(self, outer)
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            raise
+        return outer._app_transport, protocol
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
         """Call each time `readable` is told that a descriptor is."""
         self._readers[fd] = lambda: callback(*args)
+        sock = self._accepted.get(fd)
+        if sock is not None:
+            sock.tell(lambda: self.readable(fd))
 
     def remove_reader(self, fd: Any) -> bool:
         """Forget the callback."""
+        sock = self._accepted.get(fd)
+        if sock is not None:
+            sock.tell(None)
         return self._readers.pop(fd, None) is not None
 
     def readable(self, fd: int) -> None:

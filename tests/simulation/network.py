@@ -15,6 +15,7 @@ import errno
 import random
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from config.listeners import Listener
@@ -29,7 +30,11 @@ HANDSHAKE_AGAIN_NS: Final = 1000 * MS
 
 
 class SimSocket:
-    """The broker's end of an accepted connection, until a transport takes it."""
+    """The broker's end of an accepted connection, until a transport takes it.
+
+    Whoever looks at its bytes before (a handshake of TLS) is called when `SO_RCVLOWAT` bytes have
+    arrived, or the end has.
+    """
 
     family = socket.AF_INET
     type = socket.SOCK_STREAM
@@ -37,6 +42,9 @@ class SimSocket:
     def __init__(self, link: Link, descriptor: int) -> None:
         self._link = link
         self._descriptor = descriptor
+        self._needed_bytes = 1
+        self._told: Callable[[], object] | None = None
+        link.transport = self
 
     def fileno(self) -> int:
         """Return the descriptor; -1 once closed."""
@@ -54,11 +62,13 @@ class SimSocket:
             raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
         return self._link.client
 
-    def setsockopt(self, *_: Any) -> None:
-        """Do nothing; some systems refuse if the connection was reset."""
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """Note how many bytes are needed; some systems refuse if the connection was reset."""
         self._must_be_open()
         link = self._link
-        if link.is_reset and link.chance.random() < link.shape.invalid_option_chance:
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT):
+            self._needed_bytes = value
+        elif link.is_reset and link.chance.random() < link.shape.invalid_option_chance:
             raise OSError(errno.EINVAL, "Invalid argument")
 
     def setblocking(self, flag: bool) -> None:
@@ -72,12 +82,42 @@ class SimSocket:
         """Close it; a second time does nothing."""
         self._link.close()
 
+    def recv(self, size: int, flags: int) -> bytes:
+        """Return what has arrived, and leave it there. Raises BlockingIOError, OSError."""
+        assert flags == socket.MSG_PEEK, flags
+        self._must_be_open()
+        link = self._link
+        if not link.arrived and not link.has_eof:
+            raise BlockingIOError
+        if not link.arrived and link.is_reset:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        return bytes(link.arrived[:size])
+
+    def send(self, data: bytes) -> int:
+        """Send what the window has room for. Raises OSError."""
+        self._must_be_open()
+        return self._link.write(memoryview(data))
+
+    def tell(self, told: Callable[[], object] | None) -> None:
+        """Call when it is readable, once it is; None: nobody waits any more."""
+        self._told = told
+        self.readable()
+
+    def readable(self) -> None:
+        """Tell whoever waits; an event of the world calls this."""
+        link, told = self._link, self._told
+        if told is not None and (link.has_eof or len(link.arrived) >= self._needed_bytes):
+            told()
+
+    def writable(self) -> None:
+        """Do nothing: nobody waits for room."""
+
     async def connect(
         self, loop: Any, protocol: asyncio.BufferedProtocol
     ) -> tuple[SimTransport, asyncio.BufferedProtocol]:
         """Make a transport of it, as `connect_accepted_socket` of uvloop does."""
         self._must_be_open()
-        transport = SimTransport(loop, self._link, protocol)
+        transport = SimTransport(loop, self._link, protocol, self)
         try:
             await transport.connected
         except (Exception, asyncio.CancelledError):

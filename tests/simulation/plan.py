@@ -175,12 +175,16 @@ RIGHTS_CHANCE: Final = 0.1
 # Those that ask anything at all would change ACLs, or use topics whose rights change.
 NOT_BESIDE_CHANGERS: Final = frozenset({"stranger", "describer", "fumbler", "rude members"})
 LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092,MSGPACK://127.0.0.1:9094"
-LOGIN_LISTENERS: Final = "SASL_PLAINTEXT://127.0.0.1:9093,MSGPACK_SASL://127.0.0.1:9096"
+LOGIN_LISTENERS: Final = (
+    "SASL_PLAINTEXT://127.0.0.1:9093,MSGPACK_SASL://127.0.0.1:9096,SASL_SSL://127.0.0.1:9098"
+)
 LOGIN_MECHANISMS: Final = (
     "SCRAM-SHA-256",
     "SCRAM-SHA-512,PLAIN",
     "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
 )
+TLS_LISTENER: Final = "SSL://127.0.0.1:9097"
+TLS_CHANCE: Final = 0.1
 LOGINS_CHANCE: Final = 0.1
 QUOTAS_CHANCE: Final = 0.1
 SESSIONS_CHANCE: Final = 0.25
@@ -225,6 +229,8 @@ def write_plan(seed: str) -> Plan:
         settings["sasl.enabled.mechanisms"] = logins.choice(LOGIN_MECHANISMS)
         settings["barnabas.sasl.plain.users"] = "scram"
         settings["connections.max.reauth.ms"] = str(logins.choice((0, 200, 2_000)))
+    if random.Random(f"{seed}/tls").random() < TLS_CHANCE:
+        settings["listeners"] = f"{settings.get('listeners', LISTENERS)},{TLS_LISTENER}"
     quotas = random.Random(f"{seed}/quotas")
     if quotas.random() < QUOTAS_CHANCE:
         clients = _with_changers(quotas, clients, "quota changer", (2, 6))

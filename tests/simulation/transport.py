@@ -44,8 +44,11 @@ class _Request:
 class SimTransport(asyncio.Transport):
     """See the module. `connected` is done when reading has begun."""
 
-    def __init__(self, loop: Any, link: Link, protocol: asyncio.BufferedProtocol) -> None:
+    def __init__(
+        self, loop: Any, link: Link, protocol: asyncio.BufferedProtocol, sock: Any = None
+    ) -> None:
         super().__init__()
+        self._socket = sock
         self.connected: asyncio.Future[bool] = loop.create_future()
         self._loop = loop
         self._link = link
@@ -396,5 +399,7 @@ class SimTransport(asyncio.Transport):
         return self._protocol
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return an address."""
-        return {"sockname": self._link.server, "peername": self._link.client}.get(name, default)
+        """Return an address, or the socket."""
+        link = self._link
+        known = {"sockname": link.server, "peername": link.client, "socket": self._socket}
+        return known.get(name, default)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from crc32c import crc32c
+
 from protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -18,9 +20,10 @@ from protocol.messages.create_topics import (
 )
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.simulation.clients.topics import Topic, topics_of
-from tests.simulation.clients.wire import Disconnected, MsgpackWire, Wire
+from tests.simulation.clients.wire import Disconnected, MsgpackWire, TlsWire, Wire
 from tests.simulation.clock import STARTED_MS
-from tests.simulation.context import KAFKA_PORT, MSGPACK_PORT
+from tests.simulation.context import KAFKA_PORT, MSGPACK_PORT, TLS_PORT
+from tests.simulation.plan import TLS_LISTENER
 from tests.simulation.record import Refusal
 from tests.simulation.world import MS, TimedOut
 
@@ -44,6 +47,7 @@ class Client:
 
     wire_kind: ClassVar[type[Wire]] = Wire
     port: ClassVar[int] = KAFKA_PORT
+    may_be_encrypted: ClassVar[bool] = True
     is_one_process: ClassVar[bool] = False  # whether it goes on as it was on a new connection
 
     def __init__(self, context: Context, plan: ClientPlan) -> None:
@@ -61,7 +65,15 @@ class Client:
         """Return another connection of this client, not open."""
         name, first = self.name + suffix, self.chance.choice((1, 1, 2**31 - 20))
         network, record = self.context.network, self.record
-        return self.wire_kind(self.world, network, self.port, name, record, first_number=first)
+        kind, port = self.wire_kind, self.port
+        if kind is Wire and self.may_be_encrypted and has_tls(self.context):
+            kind, port = (TlsWire, TLS_PORT) if crc32c(name.encode()) % 2 else (kind, port)
+        return kind(self.world, network, port, name, record, first_number=first)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the broker copies what it serves here: it maps only what nobody looks into."""
+        return isinstance(self.wire, MsgpackWire | TlsWire)
 
     async def run(self) -> None:
         """Live, and leave: also when the actor is stopped where it waits."""
@@ -200,6 +212,11 @@ class MsgpackClient(Client):
 
     wire_kind = MsgpackWire
     port = MSGPACK_PORT
+
+
+def has_tls(context: Context) -> bool:
+    """Whether the broker has a listener with TLS."""
+    return TLS_LISTENER in context.plan.settings.get("listeners", "")
 
 
 def runs(kind: type[Client]) -> Callable[[Context, ClientPlan], Coroutine[Any, Any, None]]:

@@ -28,7 +28,7 @@ from tests.simulation.clients.unserved import (
     look_at_refusal,
     too_large,
 )
-from tests.simulation.clients.wire import Disconnected, MsgpackWire
+from tests.simulation.clients.wire import Disconnected
 from tests.simulation.record import Corrupt, LongPoll
 from tests.simulation.transaction_events import STABLE
 from tests.simulation.world import TimedOut
@@ -312,14 +312,14 @@ class Fetcher(Client):
 
     def served(self, reading: Reading, part: Any, position: int) -> Served:
         """Return what a partition's answer to a fetch from a position holds; say what is wrong."""
-        size_bytes, is_copied = len(part.records or b""), self.wire_kind is MsgpackWire
+        size_bytes = len(part.records or b"")
         found = served(
             part.records,
             position,
             part.high_watermark,
             is_compacted=reading.topic.is_compacted,
             flips=self.flips_in(reading),
-            looks=looks_of(self.context.plan.tiny, size_bytes, is_copied=is_copied),
+            looks=looks_of(self.context.plan.tiny, size_bytes, is_copied=self.is_copied),
         )
         if found.wrong:
             self.wrong(reading, found.wrong)

@@ -1,4 +1,6 @@
-"""A connection of a user: it logs in by one mechanism or another, in either dialect, and works.
+"""A connection of a user: it logs in by one mechanism or another, and works.
+
+It comes in either dialect, or over TLS.
 
 What it is answered is compared with the user's history (`tests.simulation.clients.user_history`):
 
@@ -24,8 +26,8 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.scram import prove, read_server_first, salted_password, unproven_final
 from tests.simulation.clients.batches import build_untimed
 from tests.simulation.clients.user_history import PLAIN, UserHistory
-from tests.simulation.clients.wire import Disconnected, MsgpackWire, Wire
-from tests.simulation.context import LOGIN_PORT, MSGPACK_LOGIN_PORT
+from tests.simulation.clients.wire import Disconnected, MsgpackWire, TlsWire, Wire
+from tests.simulation.context import LOGIN_PORT, MSGPACK_LOGIN_PORT, TLS_LOGIN_PORT
 from tests.simulation.world import MS, TimedOut
 
 if TYPE_CHECKING:
@@ -38,7 +40,11 @@ ANSWER_MS: Final = 30_000
 LATE_MS: Final = 1
 AHEAD_MAX: Final = 3  # requests that are sent before the first is answered
 WAITS_MS: Final = (0, 20, 500)
-MSGPACK_SHARE: Final = 0.3
+DOORS: Final = (
+    (Wire, LOGIN_PORT),
+    (MsgpackWire, MSGPACK_LOGIN_PORT),
+    (TlsWire, TLS_LOGIN_PORT),
+)
 LEAVING_CHANCE: Final = 0.6
 RIGHT_CHANCE: Final = 0.8  # that it has a password which the user has, as far as is known
 SLOW_CHANCE: Final = 0.2
@@ -76,9 +82,7 @@ class Lodger:
         self._mechanisms = mechanisms
         self._object = objects
         self._logins = 0
-        is_msgpack = self.chance.random() < MSGPACK_SHARE and has_msgpack_logins(context)
-        kind: type[Wire] = MsgpackWire if is_msgpack else Wire
-        port = MSGPACK_LOGIN_PORT if is_msgpack else LOGIN_PORT
+        kind, port = self.chance.choice(DOORS)
         self.wire = kind(self.world, context.network, port, name, context.record)
 
     async def run(self, user_of: Callable[[], UserHistory]) -> None:
@@ -239,8 +243,3 @@ class Lodger:
 def mechanisms_of(context: Context) -> list[str]:
     """Return the mechanisms that the broker offers."""
     return context.plan.settings["sasl.enabled.mechanisms"].split(",")
-
-
-def has_msgpack_logins(context: Context) -> bool:
-    """Whether there is a listener of the other dialect that asks for logins."""
-    return "MSGPACK_SASL://" in context.plan.settings["listeners"]

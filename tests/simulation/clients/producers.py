@@ -118,6 +118,7 @@ class PartingProducer(Producer):
     """Sends batches with acks=0 behind one that must be answered, and half-closes."""
 
     timeouts_ms = (30_000,)
+    may_be_encrypted = False  # TLS has no half-closed connections
 
     async def live(self) -> None:
         """Come, send, and part."""

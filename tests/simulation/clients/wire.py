@@ -29,6 +29,7 @@ from protocol.errors import DecodeError
 from protocol.kafka.codec import decoder, encode_message
 from protocol.msgpack.encoder import encoder as map_encoder
 from tests.simulation.record import Asked, Record
+from tests.simulation.tls_peer import TlsPeer
 from tests.simulation.world import Waiter, World
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Wire:
         if self._peer is not None:
             return
         try:
-            peer = self._network.connect(self._port, self._host, self.name)
+            peer = self._reach()
         except ConnectionRefusedError:
             self.world.note(self.name, f"is refused at {self._port}")
             raise Disconnected("refused") from None
@@ -132,6 +133,10 @@ class Wire:
         peer.on_data = lambda data: self._on_data(connection, data)
         peer.on_end = lambda error: self._on_end(connection, error)
         self._peer = peer
+
+    def _reach(self) -> Any:
+        """Return the client's end of a new connection. Raises ConnectionRefusedError."""
+        return self._network.connect(self._port, self._host, self.name)
 
     def close(self) -> None:
         """End the connection in good order."""
@@ -326,6 +331,17 @@ class Wire:
         self.has_ended_well = error is None
         if error is None and peer.is_open:
             peer.close()
+
+
+class TlsWire(Wire):
+    """A connection in Kafka's protocol over TLS."""
+
+    async def open(self) -> None:
+        await super().open()
+        self.may_be_ended = True  # a handshake that the network delays is given up
+
+    def _reach(self) -> Any:
+        return TlsPeer(super()._reach())
 
 
 class MsgpackWire(Wire):

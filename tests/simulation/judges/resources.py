@@ -37,6 +37,7 @@ RESTLESS: Final = ("compaction", "Task-", "loading groups")
 PASSING: Final = (
     "request",
     "login",
+    "handshake",
     "keys",  # of tokens, which are read for a login
     "change of topics",
     "loading transactions",
