@@ -26,6 +26,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.faults import SLOWEST_NS, run_fault
 from tests.simulation.formatted import formatted
 from tests.simulation.judges import files, quiet
+from tests.simulation.judges.liveness import BOUND_MS
 from tests.simulation.left_files import leave_files
 from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
@@ -42,7 +43,9 @@ STUCK_MS_MAX: Final = 60_000  # ... while a disk is stuck: a change of topics ma
 LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
 RETRY_MS: Final = 500
-ANSWERS_MS: Final = 2_000  # for answers to requests under way when the machine is healed
+# For answers to requests under way when the machine is healed: beyond what the judge allows.
+ANSWERS_MS_MIN: Final = 300
+ANSWERS_MS_MAX: Final = BOUND_MS + 10_000
 READING_CHANCE: Final = 0.1  # that the directory is served once more, for reading only
 LEAVING_CHANCE: Final = 0.5  # that it is then as another has left it
 NEVER_MS: Final = 1 << 40
@@ -214,7 +217,7 @@ class History:
         self.disk.heal()
         self.network.heal()
         self.panel.healed()
-        await world.sleep_ms(ANSWERS_MS)
+        await self._answered()
         for client in clients:
             client.stop()
         self.network.hang_up()
@@ -239,6 +242,15 @@ class History:
         return (has_sent and self.world.now_ns >= self._begun_ns) or all(
             client.ended.is_set for client in clients
         )
+
+    async def _answered(self) -> None:
+        """Wait until what was asked is answered; nobody asks for more meanwhile."""
+        record, until_ns = self.record, self.world.now_ns + ANSWERS_MS_MAX * MS
+        record.takes_requests = False
+        await self.world.sleep_ms(ANSWERS_MS_MIN)
+        while record.unanswered and self.world.now_ns < until_ns:
+            await self.world.sleep_ms(LOOK_MS)
+        record.takes_requests = True
 
     async def _serve_what_is_there(self) -> None:
         """Serve the directory with barnabas.read.only: the same records, and no file changes."""

@@ -68,6 +68,7 @@ REST_MS: Final = 3_000
 REST_TRIES: Final = 5  # groups give a rebalance that long, and sessions end meanwhile
 WOKEN_MS: Final = 1_000  # from an acknowledgement to the answer of a fetch that waits
 STALLS_MAX: Final = 4  # of the network, meanwhile
+OWED_MS: Final = 1_500  # more, for answers that wait for the disk
 QUICK_FSYNC_NS: Final = 20 * MS
 LATE_STOP: Final = frozenset({quiet.SLOW, quiet.HURRY, quiet.OWED})
 
@@ -436,7 +437,10 @@ class Panel:
             if topic.is_trimmed or topic.is_compacted or topic.may_be_gone or topic.is_volatile
             for number in range(topic.partition_count)
         }
-        return liveness.unwoken(context.record, bound_ms, lossy, self._full)
+        found = liveness.unwoken(context.record, bound_ms, lossy, self._full)
+        if "quota changer" not in {client.kind for client in context.plan.clients}:
+            found += liveness.owed(context.record, bound_ms + OWED_MS, self._full)
+        return found
 
     def _judge_history(self, logs: dict[Key, ReadLog]) -> list[str]:
         context = self._context

@@ -122,10 +122,13 @@ class Record:
     breaches: list[tuple[str, Key, Anomaly]] = field(default_factory=list)  # mark, key, anomaly
 
     # Requests and connections.
+    takes_requests: bool = True  # else clients find their connections deaf
     request_count: int = 0
     answer_count: int = 0
     unanswered: dict[tuple[str, int], Asked] = field(default_factory=dict)
     gave_up: list[tuple[Asked, int]] = field(default_factory=list)  # and when its client left
+    # Of these, the oldest ones of connections that were read: nothing but its handler delays them.
+    owed: list[tuple[Asked, int]] = field(default_factory=list)
     slowest_ns: int = 0  # beyond what the request lets the broker wait
     ended: list[tuple[int, str, str]] = field(default_factory=list)  # by the broker: when, who, how
     refusals: list[Refusal] = field(default_factory=list)

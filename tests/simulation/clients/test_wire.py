@@ -175,6 +175,38 @@ def test_a_client_that_leaves_is_noted_with_what_it_waited_for() -> None:
     assert not record.unanswered
     ((asked, left_ns),) = record.gave_up
     assert left_ns - asked.sent_ns == 5_000_000
+    assert record.owed == record.gave_up
+
+
+def test_an_answer_is_owed_for_the_oldest_request_of_a_connection_that_is_read() -> None:
+    async def do(wire: Wire, _network: Any) -> None:
+        for reads in (True, False):
+            await wire.open()
+            waiters = [wire.send(MetadataRequest(), 9) for _ in range(2)]
+            if not reads:
+                wire.stop_reading()
+            wire.close()
+            for waiter in waiters:
+                with pytest.raises(Disconnected):
+                    await waiter
+
+    record = run(lambda _: b"", do).record
+    assert [asked.number for asked, _ in record.gave_up] == [1, 2, 3, 4]
+    assert [asked.number for asked, _ in record.owed] == [1]
+
+
+def test_nothing_is_asked_while_the_record_takes_no_requests() -> None:
+    async def do(wire: Wire, network: Any) -> None:
+        await wire.open()
+        wire.record.takes_requests = False
+        with pytest.raises(Disconnected):
+            await wire.call(MetadataRequest(), 9)
+        assert wire.is_open
+        assert network.peers[0].said == []
+        wire.record.takes_requests = True
+        await wire.call(MetadataRequest(topics=[]), 9)
+
+    assert run(served(KafkaDialect(SERVED), metadata), do).record.request_count == 1
 
 
 def _wrong_number(frame: bytes) -> bytes:

@@ -101,6 +101,7 @@ class Wire:
         self._is_strict = True
         self._is_half_closed = False
         self._is_in_vain = False
+        self._reads = True
 
     # -- The connection -----------------------------------------------------------------------
 
@@ -127,6 +128,7 @@ class Wire:
         self.opened_ns = self.world.now_ns
         self._received.clear()
         self._is_strict, self._is_half_closed, self._is_in_vain = True, False, False
+        self._reads = True  # since the connection began
         self.may_be_ended = self.has_ended_well = False
         self.world.note(self.name, f"connects to {self._port} ({self._connection})")
         connection = self._connection
@@ -161,6 +163,7 @@ class Wire:
         """Leave what arrives in the network."""
         if self._peer is not None:
             self.world.note(self.name, "stops reading")
+            self._reads = False
             self._peer.stop_reading()
 
     def read_on(self) -> None:
@@ -174,10 +177,12 @@ class Wire:
         if peer is None:
             return
         self.world.note(self.name, f"{verb}, {len(self._sent)} unanswered")
-        for sent in self._sent:
+        for place, sent in enumerate(self._sent):
             asked = self.record.unanswered.get((self.name, sent.number))
             if asked is not None:
                 self.record.gave_up.append((asked, self.world.now_ns))
+                if not place and self._is_strict and self._reads and not sent.is_in_vain:
+                    self.record.owed.append((asked, self.world.now_ns))
         self._drop(verb)
         getattr(peer, method)()
 
@@ -211,7 +216,7 @@ class Wire:
     def _send(self, api_key: int, version: int, payload: bytes, what: str, wait_ms: int) -> Waiter:
         waiter = self.world.waiter()
         peer = self._peer
-        if peer is None or self._is_half_closed:
+        if peer is None or self._is_half_closed or not self.record.takes_requests:
             waiter.fail(Disconnected("not connected"))
             return waiter
         number = self._number

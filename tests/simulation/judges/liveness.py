@@ -2,6 +2,7 @@
 
     overdue    every request that still waits on an open connection has waited less than its own
                time and BOUND_MS more; no client has left after such a wait in vain
+    owed       while the machine is well, no client leaves before an answer that is seconds late
     unwoken    while the machine is well, a fetch that waits is answered soon after there is
                something to read, which an acknowledgement proves. Time in which the budget of
                requests is full does not count: others may fill it, and then a frame is not read
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 BOUND_MS: Final = 30_000
 TRIES_MAX: Final = 5
 LISTED_MAX: Final = 8
+WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 STOPPED: Final = "stopped; everything is on disk"
 PRODUCE_VERSION, BY_ID_VERSION, LIST_VERSION, DESCRIBE_VERSION = 9, 13, 4, 5
 # What a broker may answer for a while: a batch that waits for a slow disk, groups being loaded.
@@ -70,6 +73,20 @@ def _is_late(asked: Asked, now_ns: int, healed_ns: int) -> bool:
 
 def _text(asked: Asked) -> str:
     return f"{asked.number} {asked.what} of {asked.wire}, sent at {asked.sent_ns} ns"
+
+
+def owed(record: Record, bound_ms: int, full: Spans) -> list[str]:
+    """Object to requests that had no answer after `bound_ms` when their clients left.
+
+    For a machine that was well all the time. Those that wait for other members are left out, and so
+    is the time in which the budget of requests was `full`.
+    """
+    found = []
+    for asked, left_ns in record.owed:
+        waited_ns = left_ns - asked.sent_ns - full.within_ns(asked.sent_ns, left_ns)
+        if asked.api_key not in WAIT_FOR_OTHERS and waited_ns > (asked.wait_ms + bound_ms) * MS:
+            found.append(f"not answered when its client left at {left_ns} ns: {_text(asked)}")
+    return _listed(found)
 
 
 # -- Fetches that wait --------------------------------------------------------------------

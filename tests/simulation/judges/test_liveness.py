@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from protocol.api_keys import ApiKey
 from protocol.messages.describe_groups import DescribeGroupsRequest
 from protocol.messages.list_groups import ListGroupsRequest
 from tests.simulation.clients.topics import Topic
@@ -15,6 +16,7 @@ from tests.simulation.judges.liveness import (
     Spans,
     open_deletions,
     overdue,
+    owed,
     prove,
     stopped,
     unwoken,
@@ -49,6 +51,19 @@ def test_a_client_that_left_had_waited_in_vain():
     record.gave_up.append((asked(1_000), (1_001 + BOUND_MS) * MS))
     (found,) = overdue(record, 10**15, 0)
     assert found.startswith("not answered when its client left")
+
+
+def test_an_answer_is_owed_to_a_client_that_waits_while_the_machine_is_well():
+    record, full = Record(), Spans()
+    record.owed.append((asked(1_000, 500), 3_500 * MS))
+    assert owed(record, 2_000, full) == []
+    (found,) = owed(record, 1_999, full)
+    assert found.startswith("not answered when its client left")
+    full.begin(1_000 * MS)
+    full.end(1_001 * MS)
+    assert owed(record, 1_999, full) == []
+    record.owed.append((asked(1_000)._replace(api_key=ApiKey.JOIN_GROUP), 90_000 * MS))
+    assert owed(record, 1_999, full) == []
 
 
 class Broken:
