@@ -32,6 +32,7 @@ from broker.server import Broker
 from config.load import Loaded, load
 from storage.errors import StorageError
 from tests.simulation import tls_peer
+from tests.simulation.clients import tokens
 from tests.simulation.clients.lodgers import salted
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk
@@ -116,6 +117,8 @@ def loaded_from(settings: Mapping[str, str], tiny: Mapping[str, int]) -> Loaded:
     given = {"barnabas.http.listener": "", "listeners": LISTENERS, **settings}
     if "SSL://" in given["listeners"]:
         given |= tls_peer.settings()
+    if tokens.MECHANISM in given.get("sasl.enabled.mechanisms", ""):
+        given |= tokens.settings()
     loaded = _loaded(tuple(sorted(given.items())))
     scales = {name: value for name, value in tiny.items() if MARK in name}
     fields = {name: value for name, value in tiny.items() if name not in scales}

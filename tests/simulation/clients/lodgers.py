@@ -24,9 +24,11 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from protocol.messages.sasl_handshake import SaslHandshakeRequest
 from protocol.scram import prove, read_server_first, salted_password, unproven_final
+from tests.simulation.clients import tokens
 from tests.simulation.clients.batches import build_untimed
 from tests.simulation.clients.user_history import PLAIN, UserHistory
 from tests.simulation.clients.wire import Disconnected, MsgpackWire, TlsWire, Wire
+from tests.simulation.clock import STARTED_MS
 from tests.simulation.context import LOGIN_PORT, MSGPACK_LOGIN_PORT, TLS_LOGIN_PORT
 from tests.simulation.world import MS, TimedOut
 
@@ -49,6 +51,7 @@ LEAVING_CHANCE: Final = 0.6
 RIGHT_CHANCE: Final = 0.8  # that it has a password which the user has, as far as is known
 SLOW_CHANCE: Final = 0.2
 PASSWORDS: Final = 3
+SHORT_MS: Final = (1_000, 2_000, 5_000)  # of tokens
 
 salted: Final = functools.lru_cache(256)(salted_password)
 
@@ -118,7 +121,9 @@ class Lodger:
         login = self.login if self.wire.is_open else None
         if login is None:
             self.leave()
-            mechanism, password = self.chance.choice(self._mechanisms), self._password(user)
+            mechanism = self.chance.choice(self._mechanisms)
+            is_token = mechanism == tokens.MECHANISM
+            password = self.chance.choice(tokens.KINDS) if is_token else self._password(user)
         else:
             user, mechanism, password = login.user, login.mechanism, login.password
         began_ns = self.world.now_ns
@@ -127,15 +132,25 @@ class Lodger:
             return None
         code, lifetime_ms = found
         now_ns, self.login = self.world.now_ns, None
-        span = began_ns, now_ns
+        self._judge(user, mechanism, password, (began_ns, now_ns), code)
         if code == OPENED:
-            if not user.may_log_in(mechanism, password, *span):
-                self._object(f"{user.name} logs in by {mechanism} with {password!r}")
             ends_ns = now_ns + lifetime_ms * MS if lifetime_ms else None
             self.login = Login(user, mechanism, password, now_ns, ends_ns)
-        elif code == FAILED and user.must_log_in(mechanism, password, *span):
-            self._object(f"{user.name} is refused by {mechanism} with {password!r}")
         return code
+
+    def _judge(
+        self, user: UserHistory, mechanism: str, password: str, span: tuple[int, int], code: int
+    ) -> None:
+        """Object to a login that was wrongly taken, or refused."""
+        if mechanism == tokens.MECHANISM:
+            may, must = password in tokens.BELIEVED, password == tokens.GOOD
+        else:
+            may = user.may_log_in(mechanism, password, *span)
+            must = user.must_log_in(mechanism, password, *span)
+        if code == OPENED and not may:
+            self._object(f"{user.name} logs in by {mechanism} with {password!r}")
+        elif code == FAILED and must:
+            self._object(f"{user.name} is refused by {mechanism} with {password!r}")
 
     def _password(self, user: UserHistory) -> str:
         known = sorted({*user.passwords.values()})
@@ -151,14 +166,22 @@ class Lodger:
             return None
         answer = await self._ask(SaslHandshakeRequest(mechanism=mechanism), 1)
         if answer is not None and not answer.error_code:
-            by = self._by_plain if mechanism == PLAIN else self._by_scram
-            answer = await by(user, mechanism, password)
+            by = {PLAIN: self._by_plain, tokens.MECHANISM: self._by_token}
+            answer = await by.get(mechanism, self._by_scram)(user, mechanism, password)
         if answer is None:
             return None
         return int(answer.error_code), int(getattr(answer, "session_lifetime_ms", 0))
 
     async def _by_plain(self, user: str, _mechanism: str, password: str) -> Any:
         return await self._token(f"\0{user}\0{password}".encode())
+
+    async def _by_token(self, user: str, _mechanism: str, kind: str) -> Any:
+        now_ms = STARTED_MS + self.world.now_ns // MS
+        token = tokens.token(kind, user, now_ms, self.chance.choice(SHORT_MS))
+        answer = await self._token(f"n,,\1auth=Bearer {token}\1\1".encode())
+        if answer is None or answer.error_code or not answer.auth_bytes:
+            return answer
+        return await self._token(b"\1")  # it is not believed, and that is acknowledged
 
     async def _by_scram(self, user: str, mechanism: str, password: str) -> Any:
         self._logins += 1
@@ -226,7 +249,8 @@ class Lodger:
     def _look(self, login: Login, sent_ns: int) -> None:
         """Judge that something was answered which was sent then."""
         user = login.user
-        if user.was_removed(login.mechanism, login.answered_ns, sent_ns):
+        is_token = login.mechanism == tokens.MECHANISM  # which no user's removal takes away
+        if not is_token and user.was_removed(login.mechanism, login.answered_ns, sent_ns):
             self._object(f"a connection is served whose user was removed: {user.name}")
         if login.ends_ns is not None and sent_ns > login.ends_ns + LATE_MS * MS:
             self._object("a session is served behind its end")

@@ -4,8 +4,11 @@ import dataclasses
 from typing import Any
 
 import pytest
+from jwt.algorithms import OKPAlgorithm
 
 from broker.network.logins.session import LoginSession
+from broker.security.oauth import token_validator
+from broker.security.oauth.token_rules import Believed
 from broker.security.sasl import plain
 from broker.security.users.users import Users
 from tests.simulation.history import tell
@@ -63,6 +66,21 @@ def test_sessions_without_an_end_are_found(monkeypatch: pytest.MonkeyPatch) -> N
 def test_passwords_that_are_not_looked_at_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "_has_derived", lambda *_: True)
     assert any("logs in by PLAIN with" in one for one in found())
+
+
+def test_tokens_that_are_believed_after_their_time_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def believed(claims: Any, _rules: Any, now_ms: int) -> Believed:
+        return Believed(claims["sub"], now_ms + 60_000)
+
+    monkeypatch.setattr(token_validator, "check_claims", believed)
+    assert any("logs in by OAUTHBEARER with 'old'" in one for one in found())
+
+
+def test_tokens_of_another_key_that_are_believed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OKPAlgorithm, "verify", lambda *_: True)
+    assert any("logs in by OAUTHBEARER with 'strange'" in one for one in found())
 
 
 def test_users_that_cannot_log_in_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
