@@ -312,7 +312,8 @@ class Panel:
         """Judge a broker that serves while no fault is active."""
         context = self._context
         world, record = context.world, context.record
-        self._object("liveness", liveness.overdue(record, world.now_ns, self._healed_ns))
+        if not self._throttles:  # one request after the other
+            self._object("liveness", liveness.overdue(record, world.now_ns, self._healed_ns))
         await look_again(context)
         await self._transactions.finale()
         wire = Wire(world, context.network, KAFKA_PORT, "prover", record)
@@ -424,6 +425,11 @@ class Panel:
             self._object("record", context.record.failures)
         return self._found
 
+    @property
+    def _throttles(self) -> bool:
+        """Whether clients have quotas in this history."""
+        return any(client.kind == "quota changer" for client in self._context.plan.clients)
+
     def _unwoken(self) -> list[str]:
         """Judge long polls, where nothing else may have taken its time."""
         context = self._context
@@ -438,7 +444,7 @@ class Panel:
             for number in range(topic.partition_count)
         }
         found = liveness.unwoken(context.record, bound_ms, lossy, self._full)
-        if "quota changer" not in {client.kind for client in context.plan.clients}:
+        if not self._throttles:
             found += liveness.owed(context.record, bound_ms + OWED_MS, self._full)
         return found
 

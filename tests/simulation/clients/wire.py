@@ -228,7 +228,8 @@ class Wire:
             self._sent.append(sent)
             now_ns, connection = self.world.now_ns, self._connection
             asked = Asked(now_ns, self.name, connection, number, api_key, what, wait_ms)
-            self.record.unanswered[self.name, number] = asked
+            if self._is_strict:  # else the broker may read something else
+                self.record.unanswered[self.name, number] = asked
         else:
             self.may_be_ended = True  # there is no other way to refuse it
             waiter.set(None)
