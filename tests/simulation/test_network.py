@@ -316,4 +316,4 @@ def test_a_transport_knows_its_addresses() -> None:
     peer, echo = place.connected()
     assert isinstance(echo.transport, SimTransport)
     assert echo.transport.get_extra_info("peername") == peer.address
-    assert echo.transport.get_extra_info("socket", 5) == 5
+    assert echo.transport.get_extra_info("cipher", 5) == 5
