@@ -31,15 +31,27 @@ def with_secret_files(
         name = variable.removesuffix(SUFFIX)
         if not _is_of_secret(name, is_secret):
             continue
-        if name in environment:
-            raise ConfigError(f"{variable} and {name} are both set; expected one of them")
-        try:
-            found[name] = without_line_end(contents(environment[variable]))
-        except OSError as error:
-            reason = f"{variable}: {environment[variable]} cannot be read: {error.strerror}"
-            raise ConfigError(reason) from error
+        found[name] = secret_of(environment, name) or ""
         del found[variable]
     return found
+
+
+def secret_of(environment: Mapping[str, str], name: str) -> str | None:
+    """Return the secret in a variable, or in the file that NAME_FILE names; None without either.
+
+    Raises ConfigError for a file that cannot be read, and for a secret that is given twice.
+    """
+    variable = name + SUFFIX
+    path = environment.get(variable)
+    if path is None:
+        return environment.get(name)
+    if name in environment:
+        raise ConfigError(f"{variable} and {name} are both set; expected one of them")
+    try:
+        return without_line_end(contents(path))
+    except OSError as error:
+        reason = f"{variable}: {path} cannot be read: {error.strerror}"
+        raise ConfigError(reason) from error
 
 
 def _is_of_secret(variable: str, is_secret: Callable[[str], bool]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -36,17 +35,18 @@ def http_options(function: Function) -> Function:
 
 
 def opened(http_address: str, timeout_s: float) -> BrokerHttp:
-    """Return the listener. Raises click.ClickException if the password's file cannot be read."""
+    """Return the listener. Raises click.ClickException if the password cannot be read."""
     return BrokerHttp(http_address, timeout_s, _password())
 
 
 def _password() -> str | None:
-    """Return the password of the environment, or of the file that it names; no `ps` shows it."""
-    path = os.environ.get(f"{VARIABLE}_FILE")
-    if path is None or VARIABLE in os.environ:
-        return os.environ.get(VARIABLE)
+    """Return the password as the broker reads it from its environment; no `ps` shows it."""
+    from config.errors import ConfigError
+    from config.secret_files import secret_of
+    from config.values import Kind, parse
+
     try:
-        return Path(path).read_text().removesuffix("\n").removesuffix("\r")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = f"{VARIABLE}_FILE: {path} cannot be read: {error}"
-        raise click.ClickException(reason) from error
+        found = secret_of(os.environ, VARIABLE)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+    return None if found is None else str(parse(Kind.PASSWORD, found))
