@@ -1,10 +1,14 @@
 """Faults of the disk, each met by a real client."""
 
+import ast
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from broker.testing.fault_rules import CALLS
 
 
 def produced(broker, topic, value=b"v", timeout_ms=3_000):
@@ -174,3 +178,28 @@ def test_a_torn_write_is_cut_when_it_can_be(barnabas):
     barnabas.kill()
     barnabas.restart()
     assert consumed(barnabas, topic) == b"v"
+
+
+def test_nothing_is_written_behind_a_torn_write_that_cannot_be_cut(barnabas):
+    """Its log takes no more, though the disk works again; the next start cuts it."""
+    topic = barnabas.topic()
+    barnabas.produce(topic, "before")
+    log = f"{topic}-0/*.log"
+    barnabas.rule(call="pwrite", file=log, half=True, nth=1, must_be_met=True)
+    barnabas.rule(call="truncate", file=log, error="EIO", nth=1, must_be_met=True)
+    for _ in range(2):
+        error = produced(barnabas, topic, b"refused", timeout_ms=600)
+        assert error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR)
+    barnabas.restart()
+    assert produced(barnabas, topic, b"after") is None
+    assert [record.value for record in barnabas.records(topic)] == [b"before", b"after"]
+
+
+def test_every_call_is_met_by_a_client_here():
+    """A call that rules can name and no test has would be a promise without a proof."""
+    calls = {
+        constant.value
+        for constant in ast.walk(ast.parse(Path(__file__).read_text()))
+        if isinstance(constant, ast.Constant)
+    }
+    assert set(CALLS) <= calls
