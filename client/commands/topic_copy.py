@@ -3,7 +3,12 @@
 Records and the position reached in the source are written to the target's broker in one
 transaction: the position as a commit of a group that has the name of the copy, for the partitions
 of the target. So whatever ends a copy, the next one continues where it stopped, and each record is
-in the target once for readers of committed records.
+in the target once for readers of committed records. The first transaction has the positions at
+which the copy begins, so that a copy that ends in the second one is known, too.
+
+The positions are read when the producer has its transactional id, which is the name as well: from
+then on an earlier copy that still runs writes nothing more. The name has the id of the source: the
+positions of a topic that was deleted mean nothing for another one of its name.
 
 A copy ends at the ends that the source had when it began, or at the first open transaction.
 """
@@ -11,6 +16,7 @@ A copy ends at the ends that the source had when it began, or at the first open 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +25,7 @@ import click
 from client.addresses import Address
 from client.commands.careful_command import CarefulCommand
 from client.commands.completing import topic_names
+from client.commands.detached import detached
 from client.commands.output import (
     broker_options,
     connect,
@@ -28,6 +35,7 @@ from client.commands.output import (
     show_json,
 )
 from client.commands.running import run_to_end
+from client.files.texts import plural
 from client.places import Place
 
 if TYPE_CHECKING:
@@ -35,24 +43,37 @@ if TYPE_CHECKING:
     from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
     from client.msgpack.consumer import Consumer
 
-TIMESTAMP_TYPE: Final = "message.timestamp.type"  # by LogAppendTime, times would not be kept
+TIMESTAMP_TYPE: Final = "message.timestamp.type"
+KEPT: Final = "CreateTime"  # with LogAppendTime, times would not be kept
+BATCH_BYTES_MAX: Final = "max.message.bytes"
+
+
+REQUEST_BYTES_MAX: Final = 1024 * 1024
 
 
 class Plan(NamedTuple):
-    """A copy: its topics, its name, and the next offset of each partition that was reached."""
+    """A copy: its topics, its name, and the largest batch that the target takes."""
 
     source: str
     target: str
     name: str
-    reached: dict[int, int]
+    batch_bytes_max: int
 
 
 class Topic(NamedTuple):
-    """A topic to copy: its cluster, its number of partitions, and its own settings."""
+    """A topic to copy: its cluster, its id, its number of partitions, and its own settings."""
 
     cluster_id: str
+    topic_id: bytes
     partition_count: int
     configs: dict[str, str]
+
+
+class Copied(NamedTuple):
+    """How many records were copied, and whether they follow those of an earlier copy."""
+
+    record_count: int
+    is_continued: bool
 
 
 @click.command(cls=CarefulCommand)
@@ -120,80 +141,135 @@ def _read(connection: Connection, name: str) -> Topic:
     from client.kafka.configs import TOPIC, Resource, describe, was_set
 
     resource = Resource(TOPIC, name)
-    count = len(admin.topics(connection, [name])[0].partitions)
+    (found,) = admin.topics(connection, [name])
     configs = {
         one.name: one.value or ""
         for one in describe(connection, [resource])[resource]
         if was_set(resource, one) and one.name != TIMESTAMP_TYPE
     }
-    return Topic(admin.cluster(connection).cluster_id or "", count, configs)
+    cluster_id = admin.cluster(connection).cluster_id or ""
+    return Topic(cluster_id, found.topic_id, len(found.partitions), configs)
 
 
 def _plan(connection: Connection, topic: Topic, source: str, target: str, *, append: bool) -> Plan:
     """Create the target, or check it. Raises BrokerError; exits if it must not be written to."""
     from client.codes import code_text
-    from client.kafka import admin, groups
+    from client.kafka import admin
+    from client.kafka.configs import TOPIC, Resource, describe
     from protocol.errors import ErrorCode
 
     found = admin.cluster(connection)
-    name = f"barnabas-copy.{topic.cluster_id}.{source}.{target}"
     if found.cluster_id == topic.cluster_id and source == target:
         fail(f"topic {source!r} cannot be copied to itself: name another topic, or another broker")
-    existing = next((one for one in found.topics if one.name == target), None)
-    if existing is None:
+    name = f"barnabas-copy.{topic.cluster_id}.{source}.{topic.topic_id.hex()}.{target}"
+    if all(one.name != target for one in found.topics):
         made = admin.create_topic(
             connection, target, partition_count=topic.partition_count, replication_factor=-1,
-            configs=topic.configs, validate_only=False,
+            configs=topic.configs | {TIMESTAMP_TYPE: KEPT}, validate_only=False,
         )  # fmt: skip
-        if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        if made.error_code == ErrorCode.NONE:
+            return Plan(source, target, name, _batch_bytes_max(made.configs or ()))
+        if made.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             why = code_text(made.error_code, made.error_message)
             fail(f"topic {target!r} was not created: {why}")
-        return Plan(source, target, name, {})
-    if len(existing.partitions) < topic.partition_count:
+    resource = Resource(TOPIC, target)
+    settings = describe(connection, [resource], (TIMESTAMP_TYPE, BATCH_BYTES_MAX))[resource]
+    for one in settings:
+        if one.name == TIMESTAMP_TYPE and one.value != KEPT:
+            fail(
+                f"topic {target!r} has {TIMESTAMP_TYPE}={one.value}, and a copy keeps the times of"
+                f" records: set it to {KEPT}, or name another topic"
+            )
+    _check(connection, topic, source, target, name=name, append=append)
+    return Plan(source, target, name, _batch_bytes_max(settings))
+
+
+def _batch_bytes_max(settings: Iterable[Any]) -> int:
+    values = (one.value for one in settings if one.name == BATCH_BYTES_MAX)
+    return int(next(values, None) or REQUEST_BYTES_MAX)
+
+
+def _check(
+    connection: Connection,
+    topic: Topic,
+    source: str,
+    target: str,
+    *,
+    name: str,
+    append: bool,
+) -> None:
+    """Exit if the target must not be written to. Raises BrokerError."""
+    from client.kafka import admin
+
+    count = len(admin.topics(connection, [target])[0].partitions)
+    if count < topic.partition_count:
         fail(
-            f"topic {target!r} has {len(existing.partitions)} partitions, {source!r} has"
-            f" {topic.partition_count}, and a copy keeps them: add partitions (topics alter), or"
-            " name another topic"
+            f"topic {target!r} has {count} partitions, {source!r} has {topic.partition_count}, and"
+            " a copy keeps them: add partitions (topics alter), or name another topic"
         )
-    committed = groups.committed(connection, name)
-    reached = {place.partition: at for place, at in committed.items() if place.topic == target}
+    # In this order: a copy writes positions before records.
     ends = admin.offsets(connection, {target: list(range(topic.partition_count))}, admin.LATEST)
-    if not reached and not append and any(end > 0 for end, *_ in ends.values()):
+    if append or not any(end > 0 for end, *_ in ends.values()):
+        return
+    if not _reached(connection, name, target):
         fail(
             f"topic {target!r} has records, and none of an earlier copy of {source!r}: pass"
             " --append to copy behind them, or name another topic"
         )
-    return Plan(source, target, name, reached)
+
+
+def _reached(connection: Connection, name: str, target: str) -> dict[int, int]:
+    """Return the next offset of each partition that copies have reached. Raises BrokerError."""
+    from client.kafka import groups
+
+    committed = groups.committed(connection, name, is_stable=True)
+    return {place.partition: at for place, at in committed.items() if place.topic == target}
 
 
 async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: bool) -> None:
+    from client.kafka.connection import BrokerError
     from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
     from client.msgpack.consumer import Consumer
-    from client.transactions.errors import TransactionError
     from client.transactions.transaction_settings import TransactionSettings
 
+    def reached() -> dict[int, int]:
+        with connect(there, timeout_s) as connection:
+            return _reached(connection, plan.name, plan.target)
+
     consumer = Consumer(here, plan.source, timeout_s=timeout_s, committed_only=True)
-    settings = TransactionSettings(answer_s=timeout_s)
+    request_bytes = min(plan.batch_bytes_max, REQUEST_BYTES_MAX)
+    settings = TransactionSettings(answer_s=timeout_s, request_bytes=request_bytes)
     producer = AsyncTransactionalProducer(there, plan.name, settings)
     try:
         async with consumer, producer:
-            count = await _copy(consumer, producer, plan)
-    except TransactionError as error:
-        fail(f"{error}.", "What was copied stays. Run the command again to continue.")
+            found = await _copy(consumer, producer, plan, await detached(reached))
+    except BrokerError as error:  # TransactionError is one
+        fail(
+            f"{str(error).rstrip('.')}.",
+            "What was copied stays. Run the command again to continue.",
+        )
     if as_json:
-        said: dict[str, Any] = {"source": plan.source, "target": plan.target, "copied": count}
-        show_json(said | {"continued": bool(plan.reached)})
+        said: dict[str, Any] = {"source": plan.source, "target": plan.target}
+        show_json(said | {"copied": found.record_count, "continued": found.is_continued})
         return
-    again = ", behind those of an earlier copy" if plan.reached else ""
-    noun = "record" if count == 1 else "records"
-    click.echo(f"Copied {count} {noun} of {plan.source} to {plan.target}{again}.")
+    again = ", behind those of an earlier copy" if found.is_continued else ""
+    click.echo(f"Copied {plural(found.record_count, 'record')} of {plan.source} to {plan.target}{again}.")
 
 
-async def _copy(consumer: Consumer, producer: AsyncTransactionalProducer, plan: Plan) -> int:
-    """Copy up to the present ends; return how many records were committed."""
+async def _begin(
+    consumer: Consumer, producer: AsyncTransactionalProducer, plan: Plan, reached: dict[int, int]
+) -> dict[int, int]:
+    """Move the consumer to what was reached, or note where the copy begins; return the ends."""
     ends = await consumer.end_offsets()
-    for partition, start in list(consumer.positions.items()):
-        at = plan.reached.get(partition, start)
+    starts = dict(consumer.positions)
+    for partition, start in starts.items():
+        at = reached.get(partition, start)
+        if at > ends[partition]:
+            fail(
+                f"{plan.source}-{partition} ends at offset {ends[partition]}, and an earlier copy"
+                f" has reached {at}: the topic has lost records, or was restored. Copy it to"
+                f" another topic, or delete the group {plan.name} and pass --append"
+            )
         if at < start:
             click.echo(
                 f"{plan.source}-{partition}: the records from offset {at} to {start} were deleted"
@@ -201,6 +277,18 @@ async def _copy(consumer: Consumer, producer: AsyncTransactionalProducer, plan: 
                 err=True,
             )
         consumer.seek(partition, max(at, start))
+    if new := [partition for partition in starts if partition not in reached]:
+        async with producer.transaction():
+            begun = {Place(plan.target, partition): starts[partition] for partition in new}
+            await producer.send_offsets(plan.name, begun)
+    return ends
+
+
+async def _copy(
+    consumer: Consumer, producer: AsyncTransactionalProducer, plan: Plan, reached: dict[int, int]
+) -> Copied:
+    """Copy up to the present ends."""
+    ends = await _begin(consumer, producer, plan, reached)
     count = 0
     with CopyBar(plan, consumer.positions, ends) as progress:
         while unread := [one for one, at in consumer.positions.items() if at < ends[one]]:
@@ -217,14 +305,14 @@ async def _copy(consumer: Consumer, producer: AsyncTransactionalProducer, plan: 
                         timestamp_ms=record.timestamp,
                         partition=partition,
                     )
-                reached = {
+                positions = {
                     Place(plan.target, partition): consumer.positions[partition]
                     for partition in {one.partition for one in records}
                 }
-                await producer.send_offsets(plan.name, reached)
+                await producer.send_offsets(plan.name, positions)
             count += len(records)
             progress.show(consumer.positions)
-    return count
+    return Copied(count, bool(reached))
 
 
 class CopyBar:

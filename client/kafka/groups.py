@@ -28,6 +28,7 @@ from protocol.wire import ZERO_UUID
 CONSUMER: Final = "consumer"
 CLASSIC: Final = "classic"
 NAMES_VERSION_MAX: Final = 9
+_UNSTABLE: Final = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +170,13 @@ def _assigned(protocol_type: str, data: bytes) -> list[Place] | None:
     return [Place(topic.topic, number) for topic in topics for number in topic.partitions]
 
 
-def committed(connection: Connection, group_id: str) -> dict[Place, int]:
-    """Return all committed offsets of a group. Raises BrokerError."""
+def committed(
+    connection: Connection, group_id: str, *, is_stable: bool = False
+) -> dict[Place, int]:
+    """Return all committed offsets of a group. Raises BrokerError.
+
+    `is_stable`: wait while a transaction that is ending may replace one.
+    """
     from protocol.messages.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,
@@ -181,12 +187,14 @@ def committed(connection: Connection, group_id: str) -> dict[Place, int]:
         group_id=group_id,
         topics=None,
         groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)],
+        require_stable=is_stable,
     )
 
     def ask() -> tuple[Any, int]:
         answer = connection.call(asked, OffsetFetchResponse, version_max=_version_max(connection))
         found = answer.groups[0] if answer.groups else answer
-        return found, found.error_code
+        codes = {one.error_code for topic in found.topics for one in topic.partitions}
+        return found, found.error_code or (_UNSTABLE if _UNSTABLE in codes else 0)
 
     found = _patiently(connection, group_id, ask, f"offsets of group {group_id!r} cannot be read")
     names = {topic_id: name for name, topic_id in _topic_ids(connection).items()}
@@ -269,12 +277,15 @@ def _delete_one(connection: Connection, group_id: str) -> str | None:
 def _patiently(
     connection: Connection, group_id: str, ask: Callable[[], tuple[Any, int]], failure: str
 ) -> Any:
-    """Repeat a request while the groups are loaded. Raises BrokerError for other errors."""
+    """Repeat a request until the groups are loaded, and their offsets stable. Raises BrokerError.
+
+    Other errors raise it at once.
+    """
     return ask_patiently(connection, (GROUP, group_id), ask, failure, _is_loading)
 
 
 def _is_loading(code: ErrorCode) -> bool:
-    return code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _UNSTABLE)
 
 
 def offsets_at(

@@ -130,6 +130,8 @@ class TransactionalProducer:
         if timestamp_ms is None:
             timestamp_ms = self._wall_ns() // 1_000_000
         record = Record(0, timestamp_ms, key, value, tuple(headers))
+        if not self._unsent.has_room(record, self.settings.request_bytes):
+            self.flush()
         if self._unsent.add(Place(topic, partition), record) >= self.settings.request_bytes:
             self.flush()
 

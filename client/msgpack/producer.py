@@ -27,10 +27,10 @@ from client.msgpack.unacknowledged import (
     DeliveryError,
     ProducerSettings,
     Unacknowledged,
-    record_bytes,
 )
 from client.partitioners import PARTITIONERS
 from client.places import Place
+from client.record_size import record_bytes
 from protocol.records import Record
 
 REQUEST_TIMEOUT_S: Final = 30.0

@@ -39,10 +39,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from client.places import Place
+from client.record_size import record_bytes
 from protocol.records import HEADER_SIZE, Record, build
 
 IN_FLIGHT_MAX: Final = 5  # as many as a broker remembers (Kafka: ProducerStateEntry)
-RECORD_OVERHEAD_BYTES: Final = 24  # at least what a record's integers take
 _SEQUENCE_END: Final = 1 << 31
 _EPOCH_MAX: Final = (1 << 15) - 1
 
@@ -102,14 +102,6 @@ class _Lane:
     identity: tuple[int, int] | None = None
     next_sequence: int = 0
     is_known: bool = False
-
-
-def record_bytes(record: Record) -> int:
-    """Return the size that counts for a record: at least what it takes in a batch."""
-    size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-    for key, value in record.headers:
-        size += 2 * len(key) + len(value or b"") + 8
-    return size
 
 
 class Unacknowledged:

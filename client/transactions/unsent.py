@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from client.places import Place
+from client.record_size import record_bytes
 from client.transactions.epoch import Epoch, PartitionBatch
 from protocol.records import HEADER_SIZE, Record, build
 
-_RECORD_BYTES: Final = 24  # at least what a record's integers take
 _SEQUENCE_END: Final = 1 << 31
 
 
@@ -27,10 +27,14 @@ class Unsent:
         self._epoch: Epoch | None = None  # of the sequences
         self._sequences: dict[Place, int] = {}
 
+    def has_room(self, record: Record, bytes_max: int) -> bool:
+        """Whether a record fits beside the others. One alone always may: the broker decides."""
+        size = self._size_bytes + HEADER_SIZE + record_bytes(record)
+        return not self._size_bytes or size <= bytes_max
+
     def add(self, place: Place, record: Record) -> int:
         """Add a record to its partition; return the size of all, in bytes."""
-        size = _RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
-        size += sum(len(name) + len(value or b"") for name, value in record.headers)
+        size = record_bytes(record)
         batch = self._batches.get(place)
         if batch is None:
             batch = self._batches[place] = PartitionBatch(place, [])

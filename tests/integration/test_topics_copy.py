@@ -76,6 +76,68 @@ def test_a_copy_that_is_killed_goes_on_without_loss_or_doubles(
     assert sorted(records(broker, "whole")) == sorted(records(broker, "long"))
 
 
+def refused(broker: TwoDialects, *words: str) -> str:
+    """Run a copy that must not be made; return why."""
+    with command(broker, "topics", "copy", *words, "--json") as process:
+        said, _ = process.communicate()
+    assert process.returncode == 1
+    return str(json.loads(said)["error"])
+
+
+def test_two_copies_at_once_write_each_record_once(broker: TwoDialects) -> None:
+    """The second one takes over, wherever the first one is; that one says so."""
+    filled(broker, "raced", 3 * COUNT, "--config", "retention.ms=-1")
+    run(broker, "topics", "create", "winner", "--partitions", "3", "--config", "retention.ms=-1")
+    with command(broker, "topics", "copy", "raced", "winner") as first:
+        while not records(broker, "winner", "-n", "1"):
+            assert first.poll() is None
+        run(broker, "topics", "copy", "raced", "winner")
+        _, told = first.communicate()
+    assert first.returncode == 0 or b"fenced" in told or b"another producer" in told, told
+    assert sorted(records(broker, "winner")) == sorted(records(broker, "raced"))
+
+
+def test_a_copy_that_failed_in_its_first_transaction_goes_on(broker: TwoDialects) -> None:
+    """Its records are in the log, though aborted: the next copy knows that they are its own."""
+    run(broker, "topics", "create", "mixed", "--config", "retention.ms=-1")
+    run(broker, "produce", "mixed", data=b"".join(b"%d %s\n" % (n, b"x" * 900) for n in range(9)))
+    run(broker, "produce", "mixed", data=b"y" * 5_000 + b"\n")
+    run(broker, "topics", "create", "strict", "--config", "max.message.bytes=3000")
+    assert "MESSAGE_TOO_LARGE" in refused(broker, "mixed", "strict")
+    assert records(broker, "strict") == []
+    run(broker, "config", "set", "--topic", "strict", "max.message.bytes=9000")
+    assert run(broker, "topics", "copy", "mixed", "strict").startswith(b"Copied 10 records ")
+    assert records(broker, "strict") == records(broker, "mixed")
+
+
+def test_batches_are_as_large_as_the_target_takes(broker: TwoDialects) -> None:
+    run(broker, "topics", "create", "bulky", "--config", "retention.ms=-1")
+    for letter in (b"a", b"b", b"c"):
+        run(broker, "produce", "bulky", data=letter * 600_000 + b"\n")
+    run(broker, "produce", "bulky", data=b"".join(b"%d\n" % n for n in range(5_000)))
+    run(broker, "topics", "copy", "bulky", "whole-bulk")
+    assert records(broker, "whole-bulk") == records(broker, "bulky")
+
+
+def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one(broker: TwoDialects) -> None:
+    filled(broker, "reborn", 9, "--config", "retention.ms=-1")
+    run(broker, "topics", "copy", "reborn", "child")
+    run(broker, "topics", "delete", "reborn", "--yes")
+    filled(broker, "reborn", 4, "--config", "retention.ms=-1")
+    assert "pass --append" in refused(broker, "reborn", "child")
+    found = json.loads(run(broker, "topics", "copy", "reborn", "child", "--append", "--json"))
+    assert (found["copied"], found["continued"]) == (4, False)
+    found = json.loads(run(broker, "topics", "copy", "reborn", "child", "--json"))
+    assert (found["copied"], found["continued"]) == (0, True)
+
+
+def test_a_target_that_stamps_records_itself_is_refused(broker: TwoDialects) -> None:
+    run(broker, "topics", "create", "timed", "--partitions", "1")
+    settings = ("--config", "message.timestamp.type=LogAppendTime")
+    run(broker, "topics", "create", "stamped", "--partitions", "1", *settings)
+    assert "message.timestamp.type=LogAppendTime" in refused(broker, "timed", "stamped")
+
+
 @pytest.mark.parametrize(
     ("target", "why"),
     [
@@ -91,8 +153,5 @@ def test_a_target_that_must_not_be_is_refused(broker: TwoDialects, target: str, 
     run(broker, "topics", "create", "occupied", "--partitions", "3", "--if-not-exists")
     run(broker, "produce", "occupied", data=b"mine\n")
     before = records(broker, "occupied")
-    with command(broker, "topics", "copy", "refused", target, "--json") as process:
-        said, _ = process.communicate()
-    assert process.returncode == 1
-    assert why in json.loads(said)["error"]
+    assert why in refused(broker, "refused", target)
     assert records(broker, "occupied") == before

@@ -14,9 +14,9 @@ from client.msgpack.unacknowledged import (
     DeliveryError,
     ProducerSettings,
     Unacknowledged,
-    record_bytes,
 )
 from client.places import Place
+from client.record_size import record_bytes
 from protocol.records import Record, read_header, read_records
 
 P0, P1 = Place("t", 0), Place("t", 1)

@@ -58,3 +58,14 @@ def test_what_is_dropped_takes_no_sequence():
     unsent.clear()
     unsent.add(A, record())
     assert headers(unsent.seal(FIRST))[A].base_sequence == 0
+
+
+def test_a_record_has_room_while_all_fit_into_a_batch_of_its_size():
+    unsent = Unsent(0)
+    large = record(b"x" * 600_000)
+    assert unsent.has_room(large, 1_048_576)
+    unsent.add(A, large)
+    assert not unsent.has_room(large, 1_048_576)
+    assert unsent.has_room(record(b"x" * 400_000), 1_048_576)
+    unsent.seal(FIRST)
+    assert unsent.has_room(record(b"x" * 2_000_000), 1_048_576)  # alone: the broker decides
