@@ -297,7 +297,7 @@ def _time_of(
     from client.commands.times import parse_duration, parse_time
 
     if duration is not None:
-        return wall_ns() // 1_000_000 - parse_duration(duration)
+        return max(0, wall_ns() // 1_000_000 - parse_duration(duration))  # below 0 has meanings
     return None if text is None else parse_time(text)
 
 
@@ -347,7 +347,7 @@ def _bounds(
         )
     starts = groups.offsets_at(connection, places, admin.EARLIEST)
     ends = groups.offsets_at(connection, places, admin.LATEST)
-    return {place: Bounds(start, ends[place]) for place, start in starts.items()}
+    return {place: Bounds(start, ends[place]) for place, start in starts.items() if place in ends}
 
 
 def _show_resets(name: str, resets: list[Reset], *, dry_run: bool, as_json: bool) -> None:

@@ -72,11 +72,21 @@ class LazyGroup(CarefulGroup):
 def _as_json(*, is_json: bool) -> Iterator[None]:
     """Print a wrong command line on standard output, too, as programs read it there."""
     try:
-        yield
+        with _utf8():
+            yield
     except click.ClickException as error:
         if is_json:
             click.echo(json.dumps({"error": error.format_message()}, ensure_ascii=False))
         raise
+
+
+@contextmanager
+def _utf8() -> Iterator[None]:
+    """Refuse names and texts of the command line with bytes that are no text."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise click.UsageError(f"{error.object!r} is not UTF-8, as names and texts are.") from None
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from client.commands.running import run_to_end
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 ACKS: Final = {"0": 0, "1": 1, "all": -1}
 READ_BYTES: Final = 256 * 1024
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024  # no broker takes such a record; memory is bounded
 
 
 @click.command(cls=CarefulCommand)
@@ -187,19 +188,19 @@ async def send_lines(
     total = sum(os.fstat(one.fileno()).st_size for one in files if one is not sys.stdin.buffer)
     with ProgressBar(topic, total, producer) as progress:
         for file in files:
-            number = 0
-            async for line in lines_of(file):
-                number += 1
-                try:
+            number = 1
+            try:
+                async for line in lines_of(file):
                     fields = read.record(line)
                     if partition is not None:
                         fields["partition"] = partition
                     await producer.send(topic, **fields)
-                except (ValueError, UnknownPlace) as error:
-                    return BadLine(file.name, number, str(error))
-                progress.sent(len(line) + 1)
-                if producer.tally.gave_up:
-                    return BadLine(file.name, number + 1, "the broker takes no more records")
+                    number += 1
+                    progress.sent(len(line) + 1)
+                    if producer.tally.gave_up:
+                        return BadLine(file.name, number, "the broker takes no more records")
+            except (ValueError, UnknownPlace) as error:
+                return BadLine(file.name, number, str(error))
         await producer.flush()
     return None
 
@@ -258,14 +259,25 @@ class ProgressBar:
 
 
 async def lines_of(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of a file as they arrive, without newlines; the last may have none."""
-    rest = b""
+    """Yield the lines of a file as they arrive, without newlines; the last may have none.
+
+    Raises ValueError for a line that is longer than any record.
+    """
+    held: list[bytes] = []  # pieces of a line that has not ended
+    held_bytes = 0
     while data := await detached(partial(_read, file)):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            yield line
-    if rest:
-        yield rest
+        first, *lines = data.split(b"\n")
+        held.append(first)
+        held_bytes += len(first)
+        if held_bytes > LINE_BYTES_MAX:
+            raise ValueError(f"it is longer than {LINE_BYTES_MAX} bytes")
+        if lines:
+            yield b"".join(held)
+            for line in lines[:-1]:
+                yield line
+            held, held_bytes = [lines[-1]], len(lines[-1])
+    if held_bytes:
+        yield b"".join(held)
 
 
 def _read(file: IO[bytes]) -> bytes:
@@ -290,7 +302,7 @@ def parse_header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise click.UsageError(f"{text!r} is not NAME=VALUE.")
-    return name, value.encode()
+    return name, os.fsencode(value)
 
 
 class Reader:
@@ -303,7 +315,7 @@ class Reader:
         *,
         as_json: bool,
     ) -> None:
-        self._separator = None if separator is None else separator.encode()
+        self._separator = None if separator is None else os.fsencode(separator)
         self._headers = headers
         self._as_json = as_json
 
@@ -353,5 +365,7 @@ def _bytes(value: Any) -> bytes | None:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, dict) and value.keys() == {"base64"}:
+        if not isinstance(value["base64"], str):
+            raise ValueError(f"base64 is not a text: {value['base64']!r}")
         return b64decode(value["base64"], validate=True)
     return json.dumps(value, ensure_ascii=False).encode()

@@ -25,6 +25,8 @@ _LITERALS: Final = re.compile(r"\\[^AZbBDSW]")  # escapes of one ASCII character
 _LOOKS_AROUND: Final = re.compile(r"[\^$]|\\[AZbB]|\(\?|[*+?}]\+")
 # What matches one character of any width. `.*` and `.+` match the same text as bytes.
 _COUNTS_CHARACTERS: Final = re.compile(r"\.(?![*+])|\[\^|\\[BDSWb]")
+_ESCAPES: Final = re.compile(r"\\.", re.DOTALL)
+_NUMBERED: Final = frozenset("xuUN01234567")  # escapes of characters that need not be ASCII
 
 
 class RecordSearch:
@@ -40,7 +42,10 @@ class RecordSearch:
         if pattern.isascii():
             flags |= re.ASCII
         rest = _LITERALS.sub("_", pattern)
-        is_bytewise = pattern.isascii() and not _COUNTS_CHARACTERS.search(rest)
+        is_ascii = pattern.isascii() and not any(
+            escape[1] in _NUMBERED for escape in _ESCAPES.findall(pattern)
+        )
+        is_bytewise = is_ascii and not _COUNTS_CHARACTERS.search(rest)
         try:
             self._text = re.compile(pattern, flags)
             self._bytes = re.compile(pattern.encode(), flags) if is_bytewise else None

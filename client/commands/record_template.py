@@ -11,6 +11,7 @@ that does not end with a newline gets one, unless it has %R: that is for binary 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -69,7 +70,7 @@ class RecordTemplate:
             elif rest:
                 raise click.UsageError(f"--format {text!r} ends with a single {rest}; double it.")
             else:
-                self._parts.append(plain.encode())
+                self._parts.append(os.fsencode(plain))
         is_binary = PARTS["R"] in self._parts
         if not is_binary and not (self._parts and _ends_line(self._parts[-1])):
             self._parts.append(b"\n")

@@ -126,7 +126,7 @@ def unit(
         "barnabas.service": SERVICE.format(
             command=" ".join(map(quoted, words)),
             user=user,
-            data=" ".join(map(quoted, paths)),
+            data=" ".join(quoted(path, is_command=False) for path in paths),
             requires=requires,
             stop_s=config.barnabas_shutdown_deadline_ms // 1_000 + STOP_SPARE_S,
             home="read-only" if any(map(_is_at_home, [*words, *paths])) else "yes",
@@ -170,12 +170,19 @@ def _program() -> list[str]:
     return [sys.executable, "-m", "barnabas"]
 
 
-def quoted(word: str) -> str:
-    """Return a word as a unit has it: specifiers and variables are escaped, blanks quoted."""
-    word = word.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$")
-    if any(char.isspace() or char in "\"';" for char in word):
-        return '"' + word.replace('"', '\\"') + '"'
-    return word
+def quoted(word: str, *, is_command: bool = True) -> str:
+    """Return a word as a unit has it: specifiers and variables are escaped, blanks quoted.
+
+    Only command lines have variables.
+    """
+    quoted = word.replace("\\", "\\\\").replace("%", "%%")
+    if is_command:
+        quoted = quoted.replace("$", "$$")
+    if not word or any(char.isspace() or char in "\"';" for char in word):
+        for char, escape in (('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+            quoted = quoted.replace(char, escape)
+        return f'"{quoted}"'
+    return quoted
 
 
 def _address(host: str, port: int) -> str:

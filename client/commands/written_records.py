@@ -13,6 +13,7 @@ The formats are:
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64encode
 from typing import Any, Final, Protocol
 
@@ -40,7 +41,7 @@ def written_as(shape: str, topic: str, separator: str) -> Written:
         known = f"expected {', '.join(FORMATS)}, or a template such as '%T %o %k %s'"
         hint = did_you_mean(shape, FORMATS)
         raise click.UsageError(f"--format {shape!r} is unknown; {known}. {hint}".rstrip())
-    return RecordFormat(shape, topic, separator.encode())
+    return RecordFormat(shape, topic, os.fsencode(separator))
 
 
 class RecordFormat:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 
 import click
 import pytest
 
+from client.commands import produce
 from client.commands.produce import ProgressBar, Reader, Trouble, lines_of, parse_header, send_lines
 from client.commands.reading_places import parse_start
-from client.commands.written_records import RecordFormat
+from client.commands.written_records import RecordFormat, written_as
 from client.msgpack.delivery import Tally
 from client.msgpack.producer import Producer
 from client.msgpack.unacknowledged import ProducerSettings
@@ -30,6 +33,14 @@ from tests.unit.client.msgpack.test_producer import Script
 )
 async def test_input_is_split_at_newlines(data, lines):
     assert [line async for line in lines_of(io.BytesIO(data))] == lines
+
+
+async def test_a_line_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr(produce, "LINE_BYTES_MAX", 1_000_000)
+    lines = lines_of(io.BytesIO(b"first\n" + bytes(2_000_000)))
+    assert await anext(lines) == b"first"
+    with pytest.raises(ValueError, match="longer than 1000000 bytes"):
+        await anext(lines)
 
 
 class Acknowledging:
@@ -136,3 +147,20 @@ def test_an_invalid_position_or_header_is_a_usage_error():
     for call in (lambda: parse_start("soon", None), lambda: parse_header("x")):
         with pytest.raises(click.UsageError):
             call()
+
+
+@pytest.mark.parametrize("value", [5, None, ["YQ=="], {}])
+def test_base64_that_is_no_text_is_refused_in_one_sentence(value):
+    line = json.dumps({"value": {"base64": value}}).encode()
+    with pytest.raises(ValueError, match="base64 is not a text"):
+        Reader(None, [], as_json=True).record(line)
+
+
+def test_bytes_of_the_command_line_that_are_no_text_are_sent_and_written_as_they_are():
+    word = os.fsdecode(b"\xff|")
+    assert parse_header(f"h={word}") == ("h", b"\xff|")
+    read = Reader(word, [], as_json=False).record(b"k\xff|v")
+    assert (read["key"], read["value"]) == (b"k", b"v")
+    record = Record(0, 1, b"k", b"v", ())
+    assert written_as("key-value", "t", word).line(0, record) == b"k\xff|v\n"
+    assert written_as(f"%k{word}%s", "t", "").line(0, record) == b"k\xff|v\n"

@@ -128,3 +128,4 @@ def test_undeleted_groups_are_reported():
 
 def test_a_duration_is_subtracted_from_the_current_time():
     assert _time_of(None, "1h", wall_ns=lambda: 5_000_000 * 1_000_000) == 1_400_000
+    assert _time_of(None, "2h", wall_ns=lambda: 5_000_000 * 1_000_000) == 0

@@ -107,3 +107,10 @@ def test_a_missing_path_is_json_for_programs(tmp_path):
     assert json.loads(done.stdout) == {
         "error": f"{tmp_path / 'missing'}: no such file or directory"
     }
+
+
+def test_a_name_that_is_no_text_is_refused_in_one_sentence(group):
+    group.add_command(click.Command("name", callback=lambda: "\udcff".encode()))
+    result = CliRunner().invoke(group, ["name"])
+    assert result.exit_code == 2
+    assert r"'\udcff' is not UTF-8" in result.output

@@ -17,6 +17,8 @@ PATTERNS = [
     "", "größe", "[^a]", r"a\$b", "(di)sk", "full$", "x{2}", "key-1", "^key-1",
     "[äö]r", "ö?ße", "x.y", r"x\.y", "^gr..e$", "x.*y",
     r"\w{4}$", r"\\.", r"\\\w", ".{2}", "e.+k", r"x\Wy", r"\S\S\Z", r"[\w]+ö",
+    r"gr\u00f6\xdfe", r"\xe4r", r"[\xe0-\xff]e", r"\N{LATIN SMALL LETTER E WITH ACUTE}y", r"\344",
+    r"\\s",
 ]  # fmt: skip
 
 

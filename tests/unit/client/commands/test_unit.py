@@ -85,6 +85,12 @@ def test_words_mean_themselves(word: str, shown: str) -> None:
     assert quoted(word) == shown
 
 
+def test_lines_stay_one_line_and_paths_have_no_variables() -> None:
+    assert quoted("key=one\ntwo\t\r") == r'"key=one\ntwo\t\r"'
+    assert quoted("") == '""'
+    assert quoted("/srv/a$b%c", is_command=False) == "/srv/a$b%%c"
+
+
 def test_a_refused_configuration_gives_no_unit() -> None:
     done = CliRunner().invoke(main, ["unit", "--set", "num.partitons=1"])
     assert done.exit_code == 2
