@@ -253,7 +253,8 @@ async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: 
         show_json(said | {"copied": found.record_count, "continued": found.is_continued})
         return
     again = ", behind those of an earlier copy" if found.is_continued else ""
-    click.echo(f"Copied {plural(found.record_count, 'record')} of {plan.source} to {plan.target}{again}.")
+    count = plural(found.record_count, "record")
+    click.echo(f"Copied {count} of {plan.source} to {plan.target}{again}.")
 
 
 async def _begin(
