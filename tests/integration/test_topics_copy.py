@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
-from client.kafka import admin
-from client.kafka.connection import Connection
 from tests.support.two_dialects import TwoDialects, command, run
 
 pytestmark = pytest.mark.slow
@@ -92,14 +91,13 @@ def test_two_copies_at_once_write_each_record_once(broker: TwoDialects) -> None:
         run(broker, "topics", "create", topic, "--partitions", "1", "--config", "retention.ms=-1")
     lines = b"".join(b"%d:%s\n" % (number, b"x" * 10_000) for number in range(6_000))
     run(broker, "produce", "raced", "--key-separator", ":", data=lines)
-    with (
-        command(broker, "topics", "copy", "raced", "winner") as first,
-        Connection(broker.address, 30) as connection,
-    ):
-        while not admin.offsets(connection, {"winner": [0]}, admin.LATEST)["winner", 0][0]:
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "none"})
+    with command(broker, "topics", "copy", "raced", "winner") as first:
+        while not reader.get_watermark_offsets(TopicPartition("winner", 0), 30)[1]:
             assert first.poll() is None
         run(broker, "topics", "copy", "raced", "winner")
         _, told = first.communicate()
+    reader.close()
     assert (first.returncode, b"a newer producer has taken over" in told) == (1, True), told
     keys = ["--isolation", "read_committed", "--format", "%k"]
     found = run(broker, "consume", "winner", *keys).split()
