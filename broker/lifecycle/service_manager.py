@@ -49,13 +49,15 @@ class InheritedSockets:
     def bind(self, listener: Listener, receive: int, send: int, backlog: int) -> socket.socket:
         """Return a listening socket: the inherited one with its address, or a new one.
 
-        Raises OSError.
+        One that listens keeps its manager's backlog: it is for the time without a broker, in which
+        more connections wait than at a running one. Raises OSError.
         """
         for sock in self._sockets:
             if _is_for(listener, sock):
                 self._sockets.remove(sock)
                 acceptor.size_buffers(sock, listener, receive, send)
-                sock.listen(backlog)
+                if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    sock.listen(backlog)
                 sock.setblocking(False)  # noqa: FBT003 - the socket's own signature
                 logger.info(
                     "listener %(listener)s: its socket was passed on to this process",

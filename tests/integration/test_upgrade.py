@@ -36,7 +36,7 @@ class Manager:
         self._folder = folder
         self.listening = socket.socket()
         self.listening.bind(("127.0.0.1", 0))
-        self.listening.listen(512)
+        self.listening.listen(4096)  # as in the unit that `barnabas unit` prints
         self.port = self.listening.getsockname()[1]
         self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._told.bind(str(folder / "notify"))

@@ -66,6 +66,23 @@ def test_a_passed_on_socket_gets_the_sizes_that_were_set() -> None:
     assert passed.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 12_288  # as Linux counts
 
 
+def test_a_passed_on_socket_keeps_the_backlog_of_its_manager() -> None:
+    passed = listening()
+    address = passed.getsockname()
+    inherited(passed).bind(listener(*address), -1, -1, 1)
+    for _ in range(20):  # the system takes them; with a backlog of one, it would take two
+        _opened.append(socket.create_connection(address, 10))
+
+
+def test_a_passed_on_socket_that_does_not_listen_is_made_to() -> None:
+    passed = socket.socket()
+    _opened.append(passed)
+    passed.bind(("127.0.0.1", 0))
+    address = passed.getsockname()
+    inherited(passed).bind(listener(*address), -1, -1, 5)
+    _opened.append(socket.create_connection(address, 10))
+
+
 def test_other_listeners_get_sockets_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     passed = listening()
     other = listening()
