@@ -17,7 +17,7 @@ from protocol.kafka.dialect import KafkaDialect
 from protocol.wire import message_spec
 from tests.support.message_fields import api_messages, messages
 from tests.support.served import Served
-from tests.support.thorough import examples
+from tests.support.thorough import examples, some_versions
 
 BY_KEY = {(spec.api_key, spec.kind): cls for cls in api_messages() if (spec := message_spec(cls))}
 SERVED = {
@@ -25,10 +25,16 @@ SERVED = {
     for (key, kind), cls in BY_KEY.items()
     if kind == "request"
 }
+CHOSEN = some_versions(
+    (api.request, version)
+    for api in SERVED.values()
+    for version in range(api.min_version, api.max_version + 1)
+)
 CASES = [
     pytest.param(api, version, id=f"{api.request.__name__}-{version}")
     for api in SERVED.values()
-    for version in range(api.min_version, api.max_version + 1)
+    for cls, version in CHOSEN
+    if cls is api.request
 ]
 FEW = settings(max_examples=examples(5))
 
