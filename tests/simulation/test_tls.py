@@ -11,7 +11,7 @@ from tests.simulation import tls_peer
 from tests.simulation.history import History, tell
 from tests.simulation.plan import LISTENERS, TLS_LISTENER, ClientPlan, FaultPlan, Plan, write_plan
 
-HISTORIES = 3
+HISTORIES = 2
 FAULTS = (FaultPlan("kill 1", "kill", 700), FaultPlan("network cut 2", "network cut", 300))
 
 
@@ -20,7 +20,7 @@ def plan_of(number: int, faults: tuple[FaultPlan, ...] = ()) -> Plan:
     found = write_plan(f"tls-{number}")
     settings = {**found.settings, "listeners": f"{LISTENERS},{TLS_LISTENER}"}
     kinds = ("producer", "fetcher", "leaver", "session fetcher", "idempotent")
-    clients = tuple(ClientPlan(f"{kind} {n}", kind, 12) for n in (1, 2) for kind in kinds)
+    clients = tuple(ClientPlan(f"{kind} {n}", kind, 8) for n in (1, 2) for kind in kinds)
     return dataclasses.replace(found, settings=settings, clients=clients, faults=faults)
 
 

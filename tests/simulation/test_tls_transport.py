@@ -195,6 +195,9 @@ SCRIPTS: Final[dict[str, list[Step]]] = {
     "a close while paused with unread bytes": [
         ("pause_reading",), ("peer.send", SMALL), ("close",),
     ],
+    "two closes, and a write": [("close",), ("close",), ("write", SMALL)],
+    "a write after the peer has left": [("peer leaves",), ("write", SMALL), ("close",)],
+    "an abort, and a write": [("abort",), ("write", SMALL), ("close",), ("abort",)],
     "an abort": [("write", SMALL), ("abort",)],
     "an abort while paused": [("pause_reading",), ("peer.send", SMALL), ("abort",)],
     "a close, and bytes behind it": [("close",), ("peer.send", SMALL)],

@@ -3,6 +3,7 @@
 It is asyncio's `SSLProtocol`, but for what uvloop's does otherwise:
 
 - an end of TCP ends the connection at once, whether or not the protocol reads;
+- a transport may be closed twice, and written to afterwards;
 - a close drops what arrives from then on, also while the protocol does not read; it says its
   `close_notify` when everything is sent, and waits for the peer's;
 - the socket is closed in the step in which all of that is over, and the protocol hears nothing of
@@ -21,6 +22,11 @@ AGAIN: Final = (ssl.SSLWantReadError, ssl.SSLSyscallError)
 
 class _Transport(_SSLProtocolTransport):
     """The transport of the broker's protocol; one of a killed process says nothing at its end."""
+
+    def close(self) -> None:
+        """Close once everything is sent; what is written from now on is dropped."""
+        self._closed = True
+        self._ssl_protocol._start_shutdown()
 
     def __del__(self) -> None:
         """Say nothing."""
@@ -62,6 +68,11 @@ class SimTls(SSLProtocol):
             self._transport.write(data)
         if self._state == SSLProtocolState.WRAPPED:
             self._control_app_writing()
+
+    def _abort(self, exc: BaseException | None = None) -> None:
+        self._set_state(SSLProtocolState.UNWRAPPED)
+        if self._transport is not None:
+            self._transport._force_close(exc)
 
     def _resume_reading(self) -> None:
         if self._app_reading_paused:

@@ -62,6 +62,7 @@ EXPLAINED: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (r"Unexpected exception thrown when cleaning log ", _BROKEN),
     (r"groups of \S+ are not loaded: ", _BROKEN),
     (r"transactions of \S+ are not loaded: ", _BROKEN),
+    (r".+: what its partitions say of its transaction is not written yet\.", _UNWRITTEN),
 )
 _EXPLAINED: Final = tuple((re.compile(pattern), faults) for pattern, faults in EXPLAINED)
 # However loud they are, and whatever was injected.
