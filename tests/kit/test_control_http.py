@@ -68,9 +68,9 @@ class Controlled:
             return json.load(answer)["refused"]
 
 
-@pytest.fixture
-def controlled(tmp_path):
-    broker = Controlled(tmp_path)
+@pytest.fixture(scope="module")
+def controlled(tmp_path_factory):
+    broker = Controlled(tmp_path_factory.mktemp("controlled"))
     yield broker
     broker.process.send_signal(signal.SIGTERM)
     assert broker.process.wait(30) == 0
