@@ -1,5 +1,5 @@
 # run    start the broker on 127.0.0.1:9092 with its data in ./data
-# test   set up and run the tests that need only Python, those of pipelines/ with Spark too: 4 min
+# test   set up and run the tests that need only Python, those of pipelines/ with Spark too: 5 min
 # check  style, types, import contracts, house rules
 # bench  the benchmarks, against Apache Kafka where it is available
 # bench-peers  the whole comparison, into docs/performance.md (takes hours; can be interrupted)
@@ -29,7 +29,10 @@ CONNECTOR := $(CONNECTOR_VENV)/bin/python
 # Two files at a time, the slowest directories first: the tests of one file share its brokers.
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help run test test-main test-spark check bench bench-peers docs faults simulate interop \
+# The suites of `make test`, the longest first.
+SUITES := spark integration system broker main simulation pipelines
+
+.PHONY: help run test $(SUITES:%=test-%) check bench bench-peers docs faults simulate interop \
 	interop-pipelines kills lock clean
 .DEFAULT_GOAL := help
 
@@ -74,21 +77,38 @@ $(CONNECTOR_VENV)/development: pipelines/requirements-connector.lock
 run: $(VENV)/runtime
 	@exec $(BIN)/python -m client.cli serve --data ./data
 
-# The suites run in parallel; the output of Spark's is shown when both have ended. A failure of one
-# does not stop the other, and Ctrl-C reaches both.
-SPARK_REPORT := build/test-spark.txt
+# The suites run side by side, each a process with directories of its own: two workers of one suite
+# would both import and collect all of it. Many tests wait, so five at a time keep two cores busy;
+# Spark's suite, the longest, goes first. A failure of one does not stop the others, and Ctrl-C
+# reaches all. `main` has all tests that no other suite has.
+MARKS := not interop and not slow and not faults
+test-broker: TESTS := tests/unit/broker
+test-integration: TESTS := tests/integration
+test-simulation: TESTS := tests/simulation
+test-system: TESTS := tests/kit tests/interop tests/faults
+test-main: TESTS := tests $(foreach name,unit/broker integration simulation kit interop faults,\
+	--ignore tests/$(name))
 test: $(VENV)/development $(SPARK_VENV)/java
-	@echo "Runs the main suite, with Spark's beside it: eleven minutes on two free cores."
-	@mkdir -p $(dir $(SPARK_REPORT)) && rm -f $(SPARK_REPORT)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-main test-spark; code=$$?; \
-		echo; echo "== Spark's suite:"; cat $(SPARK_REPORT); exit $$code
+	@echo "Runs the suites $(SUITES) side by side: five minutes on two free cores." \
+		"Their reports are in build/."
+	@mkdir -p build
+	@$(MAKE) --no-print-directory --keep-going --jobs=5 $(SUITES:%=test-%)
 
-test-main:
-	$(BIN)/python -m pytest $(PARALLEL) -m "not interop and not slow and not faults"
+# Shows what a suite skipped and its last line; the whole of its report after a failure.
+REPORT = >$(CURDIR)/build/test-$*.txt 2>&1; code=$$?; echo "== $*:"; \
+	if [ $$code = 0 ]; then sed -n '/^SKIPPED/p; $$p' $(CURDIR)/build/test-$*.txt; \
+	else cat $(CURDIR)/build/test-$*.txt; fi; exit $$code
 
-test-spark:
-	@cd pipelines && ../$(SPARK) -m pytest -m "not interop and not slow" --ignore tests/interop \
-		>../$(SPARK_REPORT) 2>&1
+test-spark: test-%:
+	@cd pipelines && ../$(SPARK) -m pytest -m "spark and not interop and not slow" \
+		--ignore tests/interop $(REPORT)
+
+test-pipelines: test-%:
+	@cd pipelines && nice -n 5 ../$(SPARK) -m pytest -m "not spark and not interop and not slow" \
+		--ignore tests/interop $(REPORT)
+
+$(filter-out test-spark test-pipelines,$(SUITES:%=test-%)): test-%:
+	@nice -n 5 $(BIN)/python -m pytest $(TESTS) -m "$(MARKS)" $(REPORT)
 
 # Sweeps and property tests run all their cases here, and a share of them in `make test`.
 faults interop: export THOROUGH := 1
