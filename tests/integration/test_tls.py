@@ -31,6 +31,7 @@ from tests.support.raw_client import (
     LIST_OFFSETS,
     PRODUCE,
     PRODUCE_VERSION,
+    Closed,
     RawClient,
     array,
     fetch_body,
@@ -312,15 +313,19 @@ def test_logs_shrink_and_go_while_clients_read_them(broker: TlsBroker) -> None:
     kept = {"internal.segment.bytes": "1000000", "retention.bytes": "1000000"}
 
     def read(over_tls: bool) -> None:
-        try:
-            client = broker.tls() if over_tls else RawClient(broker.host, broker.port)
-            with client:
-                while not ends.is_set():
-                    for topic in topics:
-                        client.fetch(topic, 0, size_max=8 << 20)
-                    client.fetch("retained", earliest(client), size_max=8 << 20)
-        except BaseException as error:
-            failures.append(error)
+        while not ends.is_set():
+            try:
+                client = broker.tls() if over_tls else RawClient(broker.host, broker.port)
+                with client:
+                    while not ends.is_set():
+                        for topic in topics:
+                            client.fetch(topic, 0, size_max=8 << 20)
+                        client.fetch("retained", earliest(client), size_max=8 << 20)
+            except Closed as error:  # a plain answer from a mapped file that is cut meanwhile
+                if over_tls:
+                    failures.append(error)
+            except BaseException as error:
+                failures.append(error)
 
     def earliest(client: RawClient) -> int:
         asked = list_offsets_body("retained", 0, EARLIEST)
@@ -339,6 +344,9 @@ def test_logs_shrink_and_go_while_clients_read_them(broker: TlsBroker) -> None:
                     for _ in range(4):
                         assert client.produce(topic, batch([BIG])).error == 0
                 delete_records(client, topics[0], 3)
+                (log,) = broker.data.glob(f"{topics[1]}-0/*.log")
+                os.truncate(log, log.stat().st_size // 3)  # another program, or a failing disk
+                assert client.fetch(topics[1], 3, size_max=8 << 20).records == b""
                 delete_topics(client, *topics)
     finally:
         ends.set()
