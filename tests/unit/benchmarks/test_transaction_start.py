@@ -1,8 +1,11 @@
 """The benchmark of starts with many transactions: a broker takes the files that it writes."""
 
+import pytest
+
 from benchmarks import transaction_start
 
 
+@pytest.mark.slow  # six starts of a process
 def test_a_broker_starts_on_what_is_written(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(transaction_start, "CHECKPOINT_SECONDS", 0)
     options = ["--without-kafka", "--ids", "30", "--aborts", "250", "--directory", str(tmp_path)]

@@ -24,7 +24,11 @@ def test_both_versions_run_and_a_later_call_goes_on(tmp_path, capsys, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "cell", ["from EndTxn sent to readable", "fetch, 1 KiB a transaction, 50 % aborted"]
+    "cell",
+    [
+        "from EndTxn sent to readable",
+        pytest.param("fetch, 1 KiB a transaction, 50 % aborted", marks=pytest.mark.slow),
+    ],
 )
 def test_readers_are_measured(tmp_path, capsys, monkeypatch, cell):
     monkeypatch.setattr(transactions, "BARE_COUNT", 3)
