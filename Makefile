@@ -81,6 +81,8 @@ run: $(VENV)/runtime
 # would both import and collect all of it. Many tests wait, so five at a time keep two cores busy;
 # Spark's suite, the longest, goes first. A failure of one does not stop the others, and Ctrl-C
 # reaches all. `main` has all tests that no other suite has.
+# Long tests whose subject has a shorter one, too: THOROUGH=1 runs them.
+SPARK_MARKS := not interop and not slow $(if $(filter 1,$(THOROUGH)),,and not thorough)
 MARKS := not interop and not slow and not faults
 test-broker: TESTS := tests/unit/broker
 test-integration: TESTS := tests/integration
@@ -100,11 +102,11 @@ REPORT = >$(CURDIR)/build/test-$*.txt 2>&1; code=$$?; echo "== $*:"; \
 	else cat $(CURDIR)/build/test-$*.txt; fi; exit $$code
 
 test-spark: test-%:
-	@cd pipelines && ../$(SPARK) -m pytest -m "spark and not interop and not slow" \
+	@cd pipelines && ../$(SPARK) -m pytest -m "spark and $(SPARK_MARKS)" \
 		--ignore tests/interop $(REPORT)
 
 test-pipelines: test-%:
-	@cd pipelines && nice -n 5 ../$(SPARK) -m pytest -m "not spark and not interop and not slow" \
+	@cd pipelines && nice -n 5 ../$(SPARK) -m pytest -m "not spark and $(SPARK_MARKS)" \
 		--ignore tests/interop $(REPORT)
 
 $(filter-out test-spark test-pipelines,$(SUITES:%=test-%)): test-%:

@@ -86,6 +86,7 @@ def test_limits_make_steps_and_dates_make_directories(archive, topic, tmp_path):
     assert (code, "was started with --by-date: run it so" in text) == (2, True)
 
 
+@pytest.mark.thorough
 def test_without_its_checkpoint_an_archive_goes_on_where_its_files_end(archive, topic, tmp_path):
     topic.append(0, records(50))
     topic.append(1, records(50))
@@ -108,6 +109,7 @@ def test_without_its_checkpoint_an_archive_goes_on_where_its_files_end(archive, 
     assert (code, "are missing: one file ends at" in text) == (1, True)
 
 
+@pytest.mark.thorough
 def test_an_archive_may_begin_later_and_of_several_topics(archive, topic, broker, tmp_path):
     from topics import Topic
 

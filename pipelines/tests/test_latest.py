@@ -59,6 +59,7 @@ def test_the_newest_value_of_every_key(spark, topic, tmp_path):
     assert values(spark, out) == newest
 
 
+@pytest.mark.thorough
 def test_many_batches_of_all_codecs_and_with_headers(spark, broker, tmp_path):
     with Topic(broker.address) as topic:
         for first in range(0, 3000, 100):

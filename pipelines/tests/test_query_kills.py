@@ -104,6 +104,7 @@ def decided(topic):
     return topic.cluster.list_offsets({at: LATEST})[at]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_each_micro_batch_is_there_once_and_whole(tmp_path, kills):
     dice = random.Random(kills)

@@ -123,6 +123,7 @@ def test_by_key_any_number_of_partitions_serves(replay, topic, elsewhere):
     assert sorted(elsewhere.rows(kept), key=repr) == sorted(topic.rows(kept), key=repr)
 
 
+@pytest.mark.thorough
 def test_by_date_the_order_is_that_of_offsets(replay, archive, topic, elsewhere, tmp_path):  # noqa: F811
     to = tmp_path / "by-date"
     assert archive("--by-date", to=to)[0] == 0
@@ -130,6 +131,7 @@ def test_by_date_the_order_is_that_of_offsets(replay, archive, topic, elsewhere,
     assert elsewhere.rows() == topic.rows(KEPT)
 
 
+@pytest.mark.thorough
 def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere, tmp_path):  # noqa: F811
     make(topic, elsewhere.name, 3, retention_ms="-1")
     own, topic.name = topic.name, elsewhere.name
