@@ -193,6 +193,7 @@ def _live(message: dict[str, Any], streams: Sequence[int]) -> NoReturn:
     code = 1
     try:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
         os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
@@ -226,6 +227,7 @@ def _import_all() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests hear it, and close their end
     with socket.socket(fileno=int(sys.argv[1])) as tests_end:
         gc.disable()  # what is imported stays
         _import_all()
