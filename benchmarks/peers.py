@@ -196,7 +196,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def compare(options: argparse.Namespace, results: Results, place: Path) -> list[str]:
+def compare(
+    options: argparse.Namespace, wanted: Sequence[Cell], results: Results, place: Path
+) -> list[str]:
     """Run everything that is missing; return the cells that failed."""
     deadline = time.monotonic() + 60 * (options.minutes or 1e9)
     comparison = Comparison(options, results, place)
@@ -206,7 +208,7 @@ def compare(options: argparse.Namespace, results: Results, place: Path) -> list[
         if results.part("limits") is None:
             say("limits of the machine")
             results.put("limits", limits.measure(place))
-        for cell in cells.chosen(options.only):
+        for cell in wanted:
             if time.monotonic() > deadline:
                 break
             try:
@@ -224,8 +226,9 @@ def compare(options: argparse.Namespace, results: Results, place: Path) -> list[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; the exit code is 1 if a cell could not be measured."""
-    interpreter.announce()
     options = arguments(argv)
+    wanted = cells.chosen(options.only)  # a wrong name is refused before anything runs
+    interpreter.announce()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))  # an interrupted run stops its brokers
     try:
         oracle = None if options.side == "barnabas" else libs()
@@ -239,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = options.directory / f"run-{os.getpid()}"
         place.mkdir(parents=True)
         try:
-            failed = compare(options, results, place)
+            failed = compare(options, wanted, results, place)
         finally:
             if not options.keep:
                 shutil.rmtree(place, ignore_errors=True)
