@@ -137,10 +137,13 @@ class Dispatcher:
                 result = self._handlers[api_key].handle(request, self._services)
             if quotas is not None:
                 quotas.handled(request)
-            if type(result) is CoroutineType:
+            kind: type[Any] = type(result)
+            if kind is CoroutineType:
                 self._spawn(request, result)
-            else:
+            elif kind is Pending or kind is GeneratorType:
                 self._ended(request, result)
+            else:
+                self._answer(request, result)
         except Exception as error:
             self._fail(request, error)
 

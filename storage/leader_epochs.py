@@ -21,20 +21,16 @@ UNDEFINED_OFFSET = -1
 class LeaderEpochs:
     """The epochs of one partition. `is_dirty` is set by each change and reset by the writer."""
 
-    __slots__ = ("_epochs", "_starts", "is_dirty")
+    __slots__ = ("_epochs", "_starts", "is_dirty", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
         self._epochs: list[int] = []
         self._starts: list[int] = []
+        self.latest = UNDEFINED_EPOCH  # the newest epoch, or -1
         self.is_dirty = False
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
         self.is_dirty = False
-
-    @property
-    def latest(self) -> int:
-        """The newest epoch, or -1."""
-        return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     def entries(self) -> list[tuple[int, int]]:
         """All (epoch, start offset), oldest first."""
@@ -57,6 +53,7 @@ class LeaderEpochs:
             self._starts.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
+        self.latest = epoch
         self.is_dirty = True
         return True
 
@@ -103,4 +100,5 @@ class LeaderEpochs:
             return
         del self._epochs[index:]
         del self._starts[index:]
+        self.latest = self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
         self.is_dirty = True

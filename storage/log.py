@@ -200,7 +200,7 @@ class Log(LogTrimming):
         self.end_offset = last_offset + 1
         if self.epochs.latest != leader_epoch:
             self.epochs.assign(leader_epoch, base_offset)
-        self.snapshots.count_batch()
+        self.snapshots.batches += 1
         if not self.unflushed_bytes:
             self.unflushed_since_ms = now_ms
         self.appended_bytes += size

@@ -56,7 +56,12 @@ def is_roll_due(
         age_ms = timestamp - first_timestamp
     else:
         age_ms = now_ms - active.created_ms
-    return age_ms > after_ms or not active.fits(last_offset) or active.indexes.is_full
+    indexes = active.indexes
+    return (
+        age_ms > after_ms
+        or last_offset > active.last_offset_max
+        or (indexes.unindexed_bytes > indexes.interval_bytes and indexes.is_full)
+    )
 
 
 def roll(state: LogState, now_ms: int) -> Segment:

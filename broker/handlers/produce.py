@@ -133,7 +133,7 @@ def _append_in_pieces(
         try:
             for (topic, some), code in zip(pieces, codes, strict=True):
                 if topic is not begun:
-                    responses.append(_answer_of(topic, []))
+                    responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
                     begun = topic
                 responses[-1].partition_responses += (
                     [_append(progress, services, topic, one, now_ms, by_id=by_id) for one in some]
@@ -176,7 +176,11 @@ def _append_all(
                 _append(progress, services, topic, data, now_ms, by_id=by_id)
                 for data in topic.partition_data
             ]
-            progress.response.responses.append(_answer_of(topic, answers))
+            progress.response.responses.append(
+                TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+                )
+            )
     finally:
         if admission is not None:
             admission.end_turn()
@@ -186,14 +190,6 @@ def _append_all(
         return progress.response
     progress.pending = Pending()
     return progress.pending
-
-
-def _answer_of(
-    topic: TopicProduceData, answers: list[PartitionProduceResponse]
-) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        name=topic.name, topic_id=topic.topic_id, partition_responses=answers
-    )
 
 
 def _append(

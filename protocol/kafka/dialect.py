@@ -115,7 +115,10 @@ class KafkaDialect:
         head = bytearray(response_header.pack(0, header.correlation_id))
         parts: list[Buffer] = [head]
         encode(response, parts)
-        return _framed(head, parts)
+        if len(parts) > 1:
+            return _framed(head, parts)
+        _SIZE.pack_into(head, 0, len(head) - _SIZE.size)
+        return parts
 
     def encode_in_steps(
         self, header: RequestHeader, response: Any

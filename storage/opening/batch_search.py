@@ -37,7 +37,7 @@ def find_batch(segment: Segment, position: int, offset_min: int) -> int | None:
         if (
             header.base_offset >= offset_min
             and header.batch_length >= BATCH_LENGTH_MIN
-            and segment.fits(header.last_offset)
+            and header.last_offset <= segment.last_offset_max
             and header.size <= len(data) - at
             and is_whole(data, at)
         ):

@@ -238,7 +238,7 @@ class _Recovery:
     def _accept_run(self, segment: Segment, position: int, view: memoryview) -> int:
         """Accept the leading batches of `view` that a quick check finds good; return their size."""
         run = verified_run(view, 0, self.next_offset)
-        if not run or not segment.fits(run[-1].last_offset):
+        if not run or run[-1].last_offset > segment.last_offset_max:
             return 0
         segment.note_run(position, run)
         epoch, at = self.epoch, 0
@@ -257,7 +257,7 @@ class _Recovery:
         self, segment: Segment, position: int, header: BatchHeader, batch: memoryview
     ) -> str:
         """Accept a good batch if it follows the one before; otherwise return why it does not."""
-        if not segment.fits(header.last_offset):
+        if header.last_offset > segment.last_offset_max:
             return f"last offset {header.last_offset} in a segment from {segment.base_offset}"
         if breaks_row(segment, position, header, self.next_offset, self.holes_below_here):
             return f"base offset {header.base_offset}, expected {self.next_offset}"

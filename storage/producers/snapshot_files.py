@@ -65,21 +65,17 @@ class _Taken(NamedTuple):
 class SnapshotFiles:
     """The snapshots of the partition in `directory`; `offsets` are those on disk, ascending."""
 
-    __slots__ = ("_batches", "_unwritten", "directory", "offsets")
+    __slots__ = ("_unwritten", "batches", "directory", "offsets")
 
     def __init__(self, directory: str, offsets: Iterable[int]) -> None:
         self.directory = directory
         self.offsets = sorted(offsets)
         self._unwritten: dict[int, _Taken] = {}
-        self._batches = 0
-
-    def count_batch(self) -> None:
-        """Count a batch that was appended to the log."""
-        self._batches += 1
+        self.batches = 0  # appended to the log since the last one was taken
 
     def is_due(self, state: ProducerState) -> bool:
         """Whether enough was appended since the last snapshot for a new one."""
-        return state.changes >= PRODUCER_BATCHES_MAX or self._batches >= BATCHES_MAX
+        return state.changes >= PRODUCER_BATCHES_MAX or self.batches >= BATCHES_MAX
 
     def is_behind(self, state: ProducerState) -> bool:
         """Whether there is no snapshot of the producers as they are now."""
@@ -92,7 +88,7 @@ class SnapshotFiles:
         `aborts` are those of the log's lists of aborted transactions. With `again`, a snapshot of
         this offset that is on disk is replaced: these lists have changed.
         """
-        self._batches = 0
+        self.batches = 0
         state.changes = 0
         if again or state.end_offset not in self.offsets:
             self._unwritten[state.end_offset] = _Taken(state.frozen(), aborts)

@@ -56,6 +56,7 @@ class Segment(SegmentReader):
         "aborts",
         "created_ms",
         "files",
+        "last_offset_max",
     )
 
     def __init__(
@@ -81,13 +82,10 @@ class Segment(SegmentReader):
         self.aborts = AbortIndex(files, aborts_path)
         self.files = SegmentFiles(files, directory, log_file, offset_index, time_index, self.aborts)
         self.created_ms = created_ms
+        self.last_offset_max = base_offset + RELATIVE_OFFSET_MAX  # that the indexes can hold
         self._max_timestamp = NO_TIMESTAMP if size == 0 else NOT_LOADED
         self._max_timestamp_offset = base_offset
         self._first_timestamp = NOT_LOADED
-
-    def fits(self, last_offset: int) -> bool:
-        """Whether the indexes can hold the offset: relative to the base it has 31 bits."""
-        return last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     # Appending.
 

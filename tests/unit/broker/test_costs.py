@@ -181,10 +181,10 @@ async def costs(
 
 # Functions of the house and of C, turns, writes and file calls, each of COUNT requests.
 BOUNDS: dict[tuple[Ask, bool], tuple[float, ...]] = {
-    (ask_produce, False): (74, 56, 0.2, 1, 1),
-    (ask_produce, True): (52, 46, 0.2, 0.1, 1),
-    (ask_fetch, False): (92, 60, 0.2, 1, 1.5),
-    (ask_fetch, True): (71, 50, 0.2, 0.1, 1.5),
+    (ask_produce, False): (66, 56, 0.2, 1, 1),
+    (ask_produce, True): (44, 46, 0.2, 0.1, 1),
+    (ask_fetch, False): (86, 60, 0.2, 1, 1.5),
+    (ask_fetch, True): (66, 50, 0.2, 0.1, 1.5),
 }
 
 

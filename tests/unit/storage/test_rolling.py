@@ -8,12 +8,12 @@ from config.topic import TopicConfig
 from storage.rolling import is_roll_due, roll_after_ms
 
 
-def segment(first=1000, created=5000, *, full=False, base=0, path="/d/t-0/0.log"):
+def segment(first=1000, created=5000, *, full=False, path="/d/t-0/0.log"):
     return SimpleNamespace(
         first_timestamp=first,
         created_ms=created,
-        indexes=SimpleNamespace(is_full=full),
-        fits=lambda offset: offset - base <= 2**31 - 1,
+        indexes=SimpleNamespace(unindexed_bytes=4097, interval_bytes=4096, is_full=full),
+        last_offset_max=2**31 - 1,
         log_file=SimpleNamespace(path=path),
     )
 

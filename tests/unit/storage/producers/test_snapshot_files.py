@@ -25,7 +25,7 @@ def test_a_snapshot_is_due_by_batches_of_producers_or_by_all_batches():
     assert files.is_due(state_at(9, changes=PRODUCER_BATCHES_MAX))
     for _ in range(BATCHES_MAX):
         assert not files.is_due(state_at(9))
-        files.count_batch()
+        files.batches += 1
     assert files.is_due(state_at(9))
     files.take(state_at(9), {})
     assert not files.is_due(state_at(9))
