@@ -37,6 +37,7 @@ DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
 DUMPED_ONE_IN: Final = 1_000
 DUMPED_MAX: Final = 40  # segments given to one run of the tool
 LISTED_MAX: Final = 8
+OFFSET_BYTES: Final = 8  # at the beginning of a batch
 MISSING: Final = "the file is missing"
 INDEXES: Final = (filenames.OFFSET_INDEX, filenames.TIME_INDEX)
 # What starts of a directory that was stopped cleanly do not say.
@@ -157,14 +158,28 @@ def look(filesystem: FileSystem, data: str) -> Before:
             logs[path] = filesystem.read(full)
         elif name in _OFFSETS or name == filenames.LEADER_EPOCH_CHECKPOINT:
             meanings[path] = _meaning(full, name, filesystem.read(full))
-    return Before(logs, _with_records(meanings))
+    return Before(logs, _with_records(meanings, _first_offsets(logs)))
 
 
-def _with_records(meanings: Mapping[str, object]) -> dict[str, object]:
-    """Leave out epochs that begin at the end of their log: no record is of them.
+def _first_offsets(logs: Mapping[str, bytes]) -> dict[str, int]:
+    """Return the offset of the first batch of each log, by directory."""
+    found: dict[str, int] = {}
+    for path in sorted(logs):
+        if len(logs[path]) >= OFFSET_BYTES:
+            offset = int.from_bytes(logs[path][:OFFSET_BYTES], "big")
+            found.setdefault(posixpath.dirname(path), offset)
+    return found
 
-    The log ends at its recovery point. A log that retention has emptied still has its last epoch
-    in the file; loading it forgets that, as Kafka does.
+
+def _with_records(
+    meanings: Mapping[str, object], first_offsets: Mapping[str, int]
+) -> dict[str, object]:
+    """Return of the epochs what the records tell: a start may make the file of them anew.
+
+    Epochs that begin at the end of their log are left out: no record is of them. The log ends at
+    its recovery point. A log that retention has emptied still has its last epoch in the file;
+    loading it forgets that, as Kafka does. The first epoch begins with the first batch: compaction
+    may have removed those before it.
     """
     ends = meanings.get(filenames.RECOVERY_POINT_CHECKPOINT)
     by_directory = {
@@ -175,7 +190,11 @@ def _with_records(meanings: Mapping[str, object]) -> dict[str, object]:
     for path, epochs in meanings.items():
         end = by_directory.get(posixpath.dirname(path))
         if isinstance(epochs, list) and end is not None:
-            kept[path] = [entry for entry in epochs if entry[1] < end]
+            entries = [entry for entry in epochs if entry[1] < end]
+            first = first_offsets.get(posixpath.dirname(path))
+            past = [] if first is None else [entry for entry in entries if entry[1] <= first]
+            begun = [(past[-1][0], first)] if past else []
+            kept[path] = [*begun, *entries[len(past) :]]
     return kept
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from broker.lifecycle.environment import system_environment
 from broker.server import Broker
+from storage.files.text_files import encode_leader_epochs
 from tests.simulation.judges import files
 from tests.simulation.judges.quiet import Quiet, listening
 from tests.support import data_directory
@@ -156,7 +157,17 @@ def test_a_file_that_comes_or_goes(disk):
     assert files.same(before, files.look(disk, DATA)) == [
         f"the second start removed {LOG}",
         "the second start made t-1/00000000000000000099.log",
+        "the second start changed t-0/leader-epoch-checkpoint from [(0, 0)] to [(0, 80)]",
     ]
+
+
+def test_the_first_epoch_begins_with_the_first_batch(disk):
+    disk.unlink(f"{DATA}/{LOG}")  # as compaction leaves a log
+    before = files.look(disk, DATA)
+    disk.replace(f"{DATA}/t-0/leader-epoch-checkpoint", encode_leader_epochs([(0, 80)]))
+    assert files.same(before, files.look(disk, DATA)) == []
+    disk.replace(f"{DATA}/t-0/leader-epoch-checkpoint", encode_leader_epochs([(0, 81)]))
+    assert len(files.same(before, files.look(disk, DATA))) == 1
 
 
 def test_words_of_recovery(disk):
