@@ -211,18 +211,22 @@ def _check(
     ends = admin.offsets(connection, {target: list(range(topic.partition_count))}, admin.LATEST)
     if append or not any(end > 0 for end, *_ in ends.values()):
         return
-    if not _reached(connection, name, target):
+    if not _reached(connection, name, target, is_stable=False):
         fail(
             f"topic {target!r} has records, and none of an earlier copy of {source!r}: pass"
             " --append to copy behind them, or name another topic"
         )
 
 
-def _reached(connection: Connection, name: str, target: str) -> dict[int, int]:
-    """Return the next offset of each partition that copies have reached. Raises BrokerError."""
+def _reached(connection: Connection, name: str, target: str, *, is_stable: bool) -> dict[int, int]:
+    """Return the next offset of each partition that copies have reached. Raises BrokerError.
+
+    `is_stable` waits for the transaction of an earlier copy, which may be open for a minute before
+    the producer takes over.
+    """
     from client.kafka import groups
 
-    committed = groups.committed(connection, name, is_stable=True)
+    committed = groups.committed(connection, name, is_stable=is_stable)
     return {place.partition: at for place, at in committed.items() if place.topic == target}
 
 
@@ -234,7 +238,7 @@ async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: 
 
     def reached() -> dict[int, int]:
         with connect(there, timeout_s) as connection:
-            return _reached(connection, plan.name, plan.target)
+            return _reached(connection, plan.name, plan.target, is_stable=True)
 
     consumer = Consumer(here, plan.source, timeout_s=timeout_s, committed_only=True)
     request_bytes = min(plan.batch_bytes_max, REQUEST_BYTES_MAX)

@@ -1,12 +1,13 @@
 """`topics copy`: what the copy has, on either dialect, and copies that are killed and run again."""
 
+import base64
 import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.support.two_dialects import TwoDialects, command, run
 
@@ -102,6 +103,29 @@ def test_two_copies_at_once_write_each_record_once(broker: TwoDialects) -> None:
     keys = ["--isolation", "read_committed", "--format", "%k"]
     found = run(broker, "consume", "winner", *keys).split()
     assert found == [b"%d" % number for number in range(6_000)]
+
+
+def test_a_copy_that_was_killed_before_its_commit_is_not_waited_for(broker: TwoDialects) -> None:
+    """Its transaction, with a position, is open for a minute; the next copy ends it."""
+    filled(broker, "orphan", 10, "--config", "retention.ms=-1")
+    run(broker, "topics", "copy", "orphan", "heir")
+    described = json.loads(run(broker, "topics", "describe", "orphan", "--json"))[0]
+    topic_id = base64.urlsafe_b64decode(described["topic_id"] + "==").hex()
+    reader = Consumer({"bootstrap.servers": broker.address, "group.id": "none"})
+    name = f"barnabas-copy.{reader.list_topics().cluster_id}.orphan.{topic_id}.heir"
+    reader.close()
+    killed = Producer({"bootstrap.servers": broker.address, "transactional.id": name})
+    killed.init_transactions(30)
+    killed.begin_transaction()
+    killed.produce("heir", b"never committed", partition=0)
+    member = Consumer({"bootstrap.servers": broker.address, "group.id": name})
+    places = [TopicPartition("heir", partition, 99) for partition in range(3)]
+    assert len(member.committed([TopicPartition("heir", one) for one in range(3)], 30)) == 3
+    killed.send_offsets_to_transaction(places, member.consumer_group_metadata(), 30)
+    member.close()
+    run(broker, "produce", "orphan", data=b"later\n")
+    assert run(broker, "topics", "copy", "orphan", "heir").startswith(b"Copied 1 record ")
+    assert sorted(records(broker, "heir")) == sorted(records(broker, "orphan"))
 
 
 def test_a_copy_that_failed_in_its_first_transaction_goes_on(broker: TwoDialects) -> None:
