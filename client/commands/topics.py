@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -127,6 +128,9 @@ def list_topics(
     with connect(bootstrap, timeout_s) as connection:
         found = admin.cluster(connection).topics
         bytes_by_partition = admin.sizes(connection) if sizes or by_size else None
+    bytes_by_topic: Counter[str | None] = Counter()
+    for (name, _), size in (bytes_by_partition or {}).items():
+        bytes_by_topic[name] += size
     rows: list[dict[str, Any]] = []
     for topic in found:
         row: dict[str, Any] = {
@@ -135,9 +139,7 @@ def list_topics(
             "internal": topic.is_internal,
         }
         if bytes_by_partition is not None:
-            row["bytes"] = sum(
-                size for (name, _), size in bytes_by_partition.items() if name == topic.name
-            )
+            row["bytes"] = bytes_by_topic[topic.name]
         rows.append(row)
     if by_size and bytes_by_partition is not None:
         rows.sort(key=lambda row: -row["bytes"])
