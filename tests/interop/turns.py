@@ -95,6 +95,13 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_named_again": (*PROTOCOL, "broker/handlers/fetch.py"),
     "test_boards": ("broker/exposition/*", "docs/grafana/*"),
     "test_top_on_kafka": ("client/top/*", "client/commands/top.py"),
+    "test_neighbours": (*TRANSACTIONS, *PROTOCOL, "tests/interop/programs/java/*"),
+    "test_python_neighbours": (
+        *GROUPS,
+        *TRANSACTIONS,
+        "requirements-neighbours.lock",
+        "tests/interop/programs/python/*",
+    ),
     "test_page": ("broker/console/*", "broker/http/*", "requirements-browser.lock"),
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),

@@ -62,6 +62,14 @@ def older_clients() -> Path:
     return _fetched("clients-3.9", pom, "kafka-clients-3.9.*.jar")
 
 
+def neighbour(name: str, pattern: str) -> Path:
+    """Return the directory of the jars that `name`/pom.xml beside this file lists.
+
+    One matches the pattern. As `libs`, but always from Maven.
+    """
+    return _fetched(name, HERE / name / "pom.xml", pattern)
+
+
 def need_javac() -> None:
     """Raise OracleMissingError if there is no compiler of Java."""
     if shutil.which("javac") is None:
@@ -100,11 +108,20 @@ def _fetched(name: str, pom: Path, pattern: str) -> Path:
 
 
 def java(
-    class_name: str, *arguments: str, flags: Sequence[str] = (), plugins: Path | None = None
+    class_name: str,
+    *arguments: str,
+    flags: Sequence[str] = (),
+    plugins: Path | None = None,
+    jars: Path | None = None,
 ) -> list[str]:
-    """Return the command line that runs a class of Kafka's jars, with `plugins` beside them."""
+    """Return the command line that runs a class of Kafka's jars, with `plugins` beside them.
+
+    `jars`: another directory of jars than Kafka's.
+    """
     logging = f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}"
-    among = f"{libs()}/*" if plugins is None else f"{plugins}:{libs()}/*"
+    among = f"{jars or libs()}/*"
+    if plugins is not None:
+        among = f"{plugins}:{among}"
     return ["java", *flags, logging, "-cp", among, class_name, *arguments]
 
 
