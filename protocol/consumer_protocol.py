@@ -72,6 +72,18 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
     return _decode(ConsumerProtocolSubscription, data)
 
 
+def decode_subscribed_topics(data: Buffer) -> list[str]:
+    """Return the topics of a subscription of any version; DecodeError if there are none to read.
+
+    Kafka's broker looks into classic members' subscriptions as version 0, with which every version
+    begins. So clients whose later fields are missing or of their own are understood.
+    """
+    version_of(data)
+    subscription: ConsumerProtocolSubscription
+    subscription, _end = decode_message(ConsumerProtocolSubscription, 0, data, _VERSION.size)
+    return subscription.topics
+
+
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = 3) -> bytes:
     """Return the bytes for SyncGroup's `assignment`, in `version` (Kafka's consumers write 3)."""
     return _encode(assignment, version)

@@ -18,7 +18,7 @@ from broker.groups.classic.classic_member import ClassicGroupMember
 from broker.groups.classic.roster import Roster
 from broker.groups.group import GroupRecord
 from broker.groups.states import CLASSIC, ClassicGroupEvent, ClassicGroupState, next_state
-from protocol.consumer_protocol import decode_subscription
+from protocol.consumer_protocol import decode_subscribed_topics
 from protocol.errors import DecodeError
 from protocol.group_records import (
     NO_TIMESTAMP,
@@ -117,7 +117,7 @@ class Generation:
             return None
         try:
             for member in self.roster:
-                topics.update(decode_subscription(member.metadata(self.protocol_name)).topics)
+                topics.update(decode_subscribed_topics(member.metadata(self.protocol_name)))
         except DecodeError as error:
             logger.warning(
                 "group %(group)s: unreadable subscriptions: %(error)s",

@@ -7,6 +7,7 @@ from protocol.consumer_protocol import (
     ConsumerProtocolSubscription,
     TopicPartition,
     decode_assignment,
+    decode_subscribed_topics,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -98,3 +99,17 @@ def test_anything_else_is_refused(data: bytes, reason: str) -> None:
     for decode in (decode_subscription, decode_assignment):
         with pytest.raises(DecodeError, match=reason):
             decode(data)
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 9])
+def test_topics_are_read_as_in_version_0_whatever_follows(version: int) -> None:
+    beginning = encode_subscription(subscription(), 0)[2:]
+    for behind in (b"", b"\xff\xff"):
+        data = version.to_bytes(2, "big") + beginning + behind
+        assert decode_subscribed_topics(data) == ["clicks", "views"]
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\x01\0\0\0\x01"])
+def test_topics_that_are_not_there_are_refused(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode_subscribed_topics(data)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -53,6 +55,20 @@ async def test_offsets_of_subscribed_topics_are_kept(rig):
     await member(rig)
     assert await forget(rig, "g", ("t", [0]), ("u", [0])) == (0, [("t", 0, 86), ("u", 0, 0)])
     assert await committed(rig) == {("t", 0): 1}
+
+
+async def test_only_the_beginning_of_a_subscription_is_read(rig):
+    """Topics and user data, as in version 0; the later fields of version 1 may be missing."""
+    await commit(rig, ("t", 0, 1), ("u", 0, 3))
+    said = b"\0\x01" + encode_subscription(ConsumerProtocolSubscription(topics=["t"]), 0)[2:]
+    await member(rig, protocols=[JoinGroupRequestProtocol(name="range", metadata=said)])
+    assert await forget(rig, "g", ("t", [0]), ("u", [0])) == (0, [("t", 0, 86), ("u", 0, 0)])
+
+
+async def test_offsets_are_kept_if_subscriptions_cannot_be_read(rig):
+    await commit(rig, ("u", 0, 3))
+    await member(rig, protocols=[JoinGroupRequestProtocol(name="range", metadata=b"?")])
+    assert await forget(rig, "g", ("u", [0])) == (0, [("u", 0, 86)])
 
 
 async def test_a_non_consumer_group_with_members_deletes_nothing(rig):
