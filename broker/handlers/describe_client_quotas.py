@@ -4,6 +4,7 @@ Behaviour
 - An entity matches if it has every type of the filter, with the name, as the default, or either.
   With `strict` it has no other type. A filter without components matches all entities, and with
   `strict` none.
+- The quotas of an entity come in the order of Kafka's hash map, which clients' tests rely on.
 - An unknown type is UNSUPPORTED_VERSION. A type that is named twice, an unknown way to match, a
   name beside a way that takes none, and addresses together with users or client ids are
   INVALID_REQUEST, with Kafka's texts.
@@ -35,6 +36,19 @@ DEFAULT: Final = 1
 SPECIFIED: Final = 2
 ENTITY_BYTES: Final = 20  # of an entity in the answer, beside names and keys
 LOOKED_AT_PER_STEP: Final = 200
+# Java's HashMap of keys that were set in one request: a table of 4, or of 8 for all keys.
+_OF_SOME: Final = (
+    "consumer_byte_rate",
+    "controller_mutation_rate",
+    "request_percentage",
+    "producer_byte_rate",
+)
+_OF_ALL: Final = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "controller_mutation_rate",
+    "request_percentage",
+)
 
 
 class _Refused(Exception):
@@ -86,9 +100,11 @@ def _described(wanted: _Filter, services: Services) -> Steps:
 
 
 def _row(entity: QuotaEntity, quotas: Mapping[str, float]) -> DescribedQuota:
+    order = _OF_ALL if len(quotas) == len(_OF_ALL) else _OF_SOME
+    keys = [*(key for key in order if key in quotas), *(key for key in quotas if key not in order)]
     return DescribedQuota(
         entity=[DescribedQuotaEntity(entity_type=kind, entity_name=name) for kind, name in entity],
-        values=[DescribedQuotaValue(key=key, value=value) for key, value in quotas.items()],
+        values=[DescribedQuotaValue(key=key, value=quotas[key]) for key in keys],
     )
 
 

@@ -105,3 +105,23 @@ async def test_refusals(rig: Rig, components: Any, code: int, text: str) -> None
     for version in (0, 1):
         answer = await ask(rig, request(components), version)
         assert (answer.error_code, answer.error_message, answer.entries) == (code, text, None)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("consumer_byte_rate", "request_percentage", "producer_byte_rate"),
+        (
+            "producer_byte_rate",
+            "consumer_byte_rate",
+            "controller_mutation_rate",
+            "request_percentage",
+        ),
+        ("connection_creation_rate",),
+    ],
+)
+async def test_quotas_are_in_the_order_of_kafkas_hash_map(rig: Rig, keys: tuple[str, ...]) -> None:
+    for key in sorted(keys, reverse=True):
+        rig.services.controller.image.quotas.apply(quota_record(A, key, 1))
+    (entry,) = (await ask(rig, request([]), 1)).entries
+    assert tuple(one.key for one in entry.values) == keys
