@@ -11,6 +11,7 @@ import pytest
 from outcomes import outcome
 from test_archive import archive  # noqa: F401 - a fixture
 from test_archive_writer import records
+from topics import Topic
 
 from pyspark_barnabas.jobs import cli
 from pyspark_barnabas.wire.cluster import create_topic
@@ -19,13 +20,48 @@ pytestmark = pytest.mark.spark
 KEPT = ("key", "value", "headers", "timestamp", "partition")
 
 
-@pytest.fixture
-def filled(archive, topic, tmp_path):  # noqa: F811
-    """A topic and its archive."""
+def fill(topic):
     for partition, count in enumerate([100, 40, 0]):
         if count:
             topic.append(partition, records(count))
-    assert archive("--max-offsets", "50")[0] == 0
+
+
+@pytest.fixture(scope="module")
+def kept(spark, broker, tmp_path_factory):
+    """A topic that no test changes, and its archive."""
+    with Topic(broker.address) as topic:
+        fill(topic)
+        directory = tmp_path_factory.mktemp("kept") / "archive"
+        words = ["--bootstrap", topic.address, "--to", str(directory), "--topic", topic.name]
+        words += ["--max-offsets", "50", "--json", "--quiet"]
+        said = io.StringIO()
+        assert cli.main(["archive", *words], spark=spark, stdout=said, stderr=said) == 0
+        yield topic, directory
+
+
+@pytest.fixture
+def topic(kept, broker, request):
+    """Return that topic, or one of the test's own for what writes to it."""
+    if "own" not in request.fixturenames:
+        yield kept[0]
+        return
+    with Topic(broker.address) as made:
+        fill(made)
+        yield made
+
+
+@pytest.fixture
+def own():
+    """Ask for a topic that the test may write to."""
+
+
+@pytest.fixture
+def filled(archive, kept, topic, tmp_path):  # noqa: F811
+    """The topic's archive, which the test may change."""
+    if topic is kept[0]:
+        shutil.copytree(kept[1], tmp_path / "archive")
+    else:
+        assert archive("--max-offsets", "50")[0] == 0
     return tmp_path / "archive"
 
 
@@ -85,7 +121,7 @@ def test_a_replay_is_the_topic_again(replay, topic, elsewhere, filled):
 
 
 def test_a_replay_goes_on_with_what_was_archived_since(
-    replay, archive, topic, elsewhere, filled  # noqa: F811
+    own, replay, archive, topic, elsewhere, filled  # noqa: F811
 ):  # fmt: skip
     assert replay("--to", elsewhere.name, "--option", "kafka.compression.type=zstd")[0] == 0
     topic.append(2, records(9))
@@ -132,7 +168,9 @@ def test_by_date_the_order_is_that_of_offsets(replay, archive, topic, elsewhere,
 
 
 @pytest.mark.thorough
-def test_several_topics_go_to_their_own_names(replay, archive, topic, elsewhere, tmp_path):  # noqa: F811
+def test_several_topics_go_to_their_own_names(
+    own, replay, archive, topic, elsewhere, tmp_path  # noqa: F811
+):  # fmt: skip
     make(topic, elsewhere.name, 3, retention_ms="-1")
     own, topic.name = topic.name, elsewhere.name
     topic.append(1, records(20, first=500))
