@@ -206,6 +206,7 @@ def _live(message: dict[str, Any], streams: Sequence[int]) -> NoReturn:
         gc.enable()
         module, *arguments = message["words"]
         sys.argv = [module, *arguments]
+        sys.modules.pop(module, None)  # else runpy warns that it runs a second time
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
