@@ -4,6 +4,8 @@ Times are too noisy to tell one percent. So valgrind's callgrind counts the inst
 that serves requests, twice, with different numbers of requests; the difference is what they cost.
 A request goes its whole way except for the socket: a connection receives it, a processor decodes
 it, a worker dispatches it, and the connection writes the answer to a transport that drops it.
+Nothing is flushed meanwhile: how often that happens is a matter of time, and a busy machine has
+more of it.
 
 Shapes: a Produce of one record of 100 B, acks 1, page cache; a Fetch of one 16 KiB batch from the
 page cache. Settings: none; quotas that are never reached; an authorizer with 1,000 ACLs, some of
@@ -34,6 +36,8 @@ from broker.handlers import HANDLERS
 from broker.io_worker import IoWorker
 from broker.network.connection import Connection
 from broker.network.processor import Processor
+from broker.partitions.lingering import Lingering
+from broker.partitions.partition import Partition
 from broker.runtime.request import ConnectionInfo
 from protocol.kafka.dialect import KafkaDialect
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -136,8 +140,14 @@ def shape_frame(shape: str, now_ms: int) -> bytes | bytearray:
     return frames.produce("t", 0, frames.record_batch([bytes(100)], now_ms), 1)
 
 
+def never(_: Lingering, partition: Partition, __: float) -> None:
+    """Let a partition wait for a flush that does not come."""
+    partition.flush_scheduled = True
+
+
 async def serve(directory: Path, shape: str, settings: str, requests: int) -> None:
     """Serve requests, one after the other."""
+    Lingering.add = never  # type: ignore[method-assign]
     rig = await begin(directory, settings)
     network = rig.assembly.network
     processor = Processor(0, network)
