@@ -119,7 +119,10 @@ def leave_metadata(home: Directory, rng: random.Random) -> str:
     if rng.random() < 0.3:
         return _interrupt(tail, rng)
     name, make = rng.choice(LEFT)
-    tail.append(tail.batch(make(rng)))
+    records = make(rng)
+    if tail.in_transaction:  # whoever writes next aborts it first, as a new controller does
+        records = [AbortTransactionRecord(), *records]
+    tail.append(tail.batch(records))
     return f"leaves {name} in the metadata log"
 
 
