@@ -32,7 +32,7 @@ from protocol.quota_records import ClientQuotaRecord
 if TYPE_CHECKING:
     from broker.quotas.client_quotas import ClientQuotas
 
-PLANNED_HERE_MAX: Final = 100  # changes; a thread plans more of them
+PLANNED_HERE_MAX: Final = 100  # of a request's parts; a thread plans what has more of them
 USED_PER_TURN: Final = 250  # about a millisecond
 
 
@@ -123,19 +123,17 @@ class RecordedQuotas:
         self,
         asked: Iterable[Alteration],
         *,
-        entity_count: int,
-        value_count: int,
+        is_long: bool,
         validate_only: bool,
     ) -> Mapping[QuotaEntity, TopicError | None]:
         """Change quotas; return the outcome of each entity, None if it was changed.
 
-        Returns when the changes are durable and in use. `asked` has so many entities with so many
-        values, and is read by a thread if they are many. Raises LogFailed, or TopicError if there
-        are too many changes or the metadata log cannot be made durable.
+        Returns when the changes are durable and in use. A thread reads `asked` if it `is_long`: if
+        its entities, their parts and values are more than PLANNED_HERE_MAX. Raises LogFailed, or
+        TopicError if there are too many changes or the metadata log cannot be made durable.
         """
-        check_record_total(value_count)
         async with self._changing:
-            if entity_count + value_count > PLANNED_HERE_MAX:
+            if is_long:
                 change = await self._pool.run(partial(self._plan, asked))
             else:
                 change = await self._planned(list(asked))
@@ -156,6 +154,7 @@ class RecordedQuotas:
     def _plan(self, asked: Iterable[Alteration]) -> _Change:
         """Plan changes, and prepare what many of them need. For a thread."""
         alterations = list(asked)
+        check_record_total(sum(len(values) for _, values in alterations))
         addresses = self._resolved({name for one, _ in alterations for name in _host_names(one)})
         planned = plan(alterations, self._image, addresses.get)
         if not planned.records:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from broker.metadata.quota_image import QuotaEntity
 from broker.metadata.topic_rules import TopicError
 from broker.quotas.alterations import Alteration
+from broker.quotas.recorded_quotas import PLANNED_HERE_MAX
 from tests.support.broker_rig import Rig
 
 
@@ -16,7 +17,6 @@ async def alter_quotas(
     """Return the outcome of each entity."""
     return await rig.services.quotas.alter(
         iter(asked),
-        entity_count=len(asked),
-        value_count=sum(len(values) for _, values in asked),
+        is_long=sum(1 + len(entity) + len(values) for entity, values in asked) > PLANNED_HERE_MAX,
         validate_only=validate_only,
     )

@@ -1,7 +1,13 @@
 """AlterClientQuotas in both versions: outcomes for each entity, in effect with the answer."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from broker.handlers import alter_client_quotas
+from broker.runtime.request import Request
+from protocol.dialect import RequestHeader
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlteredQuotaEntity,
@@ -80,3 +86,27 @@ async def test_too_many_changes_are_refused_together(rig: Rig) -> None:
         (44, entity(user="b")),
     ]
     assert rig.services.controller.image.quotas.entities == {}
+
+
+async def test_an_entity_of_many_parts_is_refused_in_small_steps(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is as long as its client likes: nothing on the loop walks over it at once."""
+    parts = [AlteredQuotaEntity(entity_type=f"t{n}", entity_name="n") for n in range(20_000)]
+    body = AlterClientQuotasRequest(entries=[QuotaAlteration(entity=parts, ops=[])])
+    threads = []
+    pool_run = rig.services.pool.run
+
+    async def run(job: Callable[[], Any], *more: Any) -> Any:
+        threads.append(job)
+        return await pool_run(job, *more)
+
+    monkeypatch.setattr(rig.services.pool, "run", run)
+    request = Request(rig.connection, RequestHeader(49, 1, 0, "c"), body, 0)
+    steps = await alter_client_quotas.handle(request, rig.services)
+    assert threads, "it was planned on the loop"
+    sizes = list(steps)
+    assert max(sizes) < 10_000
+    assert sum(sizes) > 5 * len(parts)
+    answer = await ask(rig, body, 1)
+    assert (answer.entries[0].error_code, answer.entries[0].entity) == (42, parts)
