@@ -4,7 +4,9 @@ Records and the position reached in the source are written to the target's broke
 transaction: the position as a commit of a group that has the name of the copy, for the partitions
 of the target. So whatever ends a copy, the next one continues where it stopped, and each record is
 in the target once for readers of committed records. The first transaction has the positions at
-which the copy begins, so that a copy that ends in the second one is known, too.
+which the copy begins, of all partitions: so a copy that ends in the second one is known, too, and
+the broker forgets the positions (`offsets.retention.minutes`) together, not those of a partition
+that gets no records before the others, whose records would then be copied again.
 
 The positions are read when the producer has its transactional id, which is the name as well: from
 then on an earlier copy that still runs writes nothing more. The name has the id of the source: the
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 KEPT: Final = "CreateTime"  # with LogAppendTime, times would not be kept
 BATCH_BYTES_MAX: Final = "max.message.bytes"
-
-
 REQUEST_BYTES_MAX: Final = 1024 * 1024
 
 
@@ -211,11 +211,19 @@ def _check(
     ends = admin.offsets(connection, {target: list(range(topic.partition_count))}, admin.LATEST)
     if append or not any(end > 0 for end, *_ in ends.values()):
         return
-    if not _reached(connection, name, target, is_stable=False):
+    reached = _reached(connection, name, target, is_stable=False)
+    if not reached:
         fail(
             f"topic {target!r} has records, and none of an earlier copy of {source!r}: pass"
             " --append to copy behind them, or name another topic"
         )
+    for (_, partition), (end, *_) in sorted(ends.items()):
+        if end > 0 and partition not in reached:
+            fail(
+                f"{target}-{partition} has records, and the broker does not know which of"
+                f" {source}-{partition} are among them (the position may have expired): pass"
+                " --append to copy all of them behind, or name another topic"
+            )
 
 
 def _reached(connection: Connection, name: str, target: str, *, is_stable: bool) -> dict[int, int]:
@@ -264,7 +272,7 @@ async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: 
 async def _begin(
     consumer: Consumer, producer: AsyncTransactionalProducer, plan: Plan, reached: dict[int, int]
 ) -> dict[int, int]:
-    """Move the consumer to what was reached, or note where the copy begins; return the ends."""
+    """Move the consumer to what was reached, and note where the copy begins; return the ends."""
     ends = await consumer.end_offsets()
     starts = dict(consumer.positions)
     for partition, start in starts.items():
@@ -282,10 +290,9 @@ async def _begin(
                 err=True,
             )
         consumer.seek(partition, max(at, start))
-    if new := [partition for partition in starts if partition not in reached]:
-        async with producer.transaction():
-            begun = {Place(plan.target, partition): starts[partition] for partition in new}
-            await producer.send_offsets(plan.name, begun)
+    begun = {Place(plan.target, partition): at for partition, at in consumer.positions.items()}
+    async with producer.transaction():
+        await producer.send_offsets(plan.name, begun)
     return ends
 
 

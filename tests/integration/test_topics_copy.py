@@ -186,3 +186,47 @@ def test_a_target_that_must_not_be_is_refused(broker: TwoDialects, target: str, 
     before = records(broker, "occupied")
     assert why in refused(broker, "refused", target)
     assert records(broker, "occupied") == before
+
+
+def copy_group(broker: TwoDialects, target: str) -> str:
+    """Return the group that has the positions of the copy."""
+    groups = json.loads(run(broker, "groups", "list", "--json"))
+    (name,) = [one["group"] for one in groups if one["group"].endswith(f".{target}")]
+    return str(name)
+
+
+def test_records_are_not_copied_again_where_the_broker_forgot_a_position(
+    broker: TwoDialects,
+) -> None:
+    run(broker, "topics", "create", "uneven", "--partitions", "2", "--config", "retention.ms=-1")
+    for partition in ("0", "1"):
+        run(broker, "produce", "uneven", "--partition", partition, data=b"a\nb\n")
+    run(broker, "topics", "copy", "uneven", "evened")
+    group = copy_group(broker, "evened")
+    run(broker, "groups", "delete", group, "--yes")
+    member = Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    member.commit(offsets=[TopicPartition("evened", 1, 2)], asynchronous=False)
+    member.close()  # as if the position of partition 0 had expired
+    assert "evened-0 has records, and the broker does not" in refused(broker, "uneven", "evened")
+    assert len(records(broker, "evened")) == 4
+    run(broker, "topics", "copy", "uneven", "evened", "--append")
+    assert len(records(broker, "evened")) == 6
+
+
+def test_each_copy_renews_all_positions(broker: TwoDialects) -> None:
+    """They expire by the times of their commits: those without new records must not be first."""
+    run(broker, "topics", "create", "quiet", "--partitions", "3", "--config", "retention.ms=-1")
+    run(broker, "produce", "quiet", data=b"a\nb\nc\n")
+    run(broker, "topics", "copy", "quiet", "still")
+    group = copy_group(broker, "still")
+    reached = run(broker, "groups", "describe", group, "--json")
+    before = commit_count(broker)
+    run(broker, "topics", "copy", "quiet", "still")
+    assert run(broker, "groups", "describe", group, "--json") == reached
+    assert commit_count(broker) == before + 3 + 1  # and the marker
+
+
+def commit_count(broker: TwoDialects) -> int:
+    """Return how many offsets, and markers behind them, groups have committed."""
+    (found,) = json.loads(run(broker, "topics", "describe", "__consumer_offsets", "--json"))
+    return sum(one["end_offset"] for one in found["partitions"])
