@@ -47,6 +47,15 @@ if TYPE_CHECKING:
 
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 KEPT: Final = "CreateTime"  # with LogAppendTime, times would not be kept
+# Settings of the source that its copy does not get. The last two refuse records that are as old as
+# those of a copy.
+NOT_COPIED: Final = frozenset(
+    (
+        TIMESTAMP_TYPE,
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+    )
+)
 BATCH_BYTES_MAX: Final = "max.message.bytes"
 REQUEST_BYTES_MAX: Final = 1024 * 1024
 
@@ -145,7 +154,7 @@ def _read(connection: Connection, name: str) -> Topic:
     configs = {
         one.name: one.value or ""
         for one in describe(connection, [resource])[resource]
-        if was_set(resource, one) and one.name != TIMESTAMP_TYPE
+        if was_set(resource, one) and one.name not in NOT_COPIED
     }
     cluster_id = admin.cluster(connection).cluster_id or ""
     return Topic(cluster_id, found.topic_id, len(found.partitions), configs)

@@ -230,3 +230,13 @@ def commit_count(broker: TwoDialects) -> int:
     """Return how many offsets, and markers behind them, groups have committed."""
     (found,) = json.loads(run(broker, "topics", "describe", "__consumer_offsets", "--json"))
     return sum(one["end_offset"] for one in found["partitions"])
+
+
+def test_records_older_than_the_source_takes_are_copied(broker: TwoDialects) -> None:
+    """The limit is for producers: a copy that had it, too, would refuse what is copied."""
+    settings = ("--config", "message.timestamp.before.max.ms=1000", "--config", "retention.ms=-1")
+    run(broker, "topics", "create", "aged", *settings)
+    run(broker, "produce", "aged", data=b"a\n")
+    time.sleep(1.1)
+    assert run(broker, "topics", "copy", "aged", "kept").startswith(b"Copied 1 record ")
+    assert records(broker, "kept") == records(broker, "aged")
