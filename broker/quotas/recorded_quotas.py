@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from broker.metadata.quota_image import IP, QuotaEntity, QuotaImage
+from broker.metadata.quota_image import IP, QuotaEntity, QuotaImage, quota_record
 from broker.metadata.topic_rules import TopicError, check_record_total
 from broker.quotas.alterations import (
     Alteration,
@@ -98,7 +98,8 @@ class RecordedQuotas:
 
     def load(self) -> None:
         """Use the recorded quotas. The addresses of host names follow when they are resolved."""
-        names = {name for entity in self._image.entities for name in _host_names(entity)}
+        hosts = [entity for entity in self._image.entities if _host_names(entity)]
+        names = {name for entity in hosts for name in _host_names(entity)}
         self._unused.extend(self._image.records())
         self._use_some(len(self._unused))
         if names:
@@ -109,7 +110,10 @@ class RecordedQuotas:
 
             def resolved(_: BaseException | None) -> None:
                 self._addresses.update(found)
-                self._unused.extend(one for one in self._image.records() if _names_host(one))
+                # Of those alone: clients are served already, and addresses may be many.
+                for entity in hosts:
+                    quotas = self._image.entities.get(entity, {})
+                    self._unused.extend(quota_record(entity, *one) for one in quotas.items())
                 self._use_some(len(self._unused))
 
             self._pool.submit(Owner.TOPIC_CHANGE, resolve, resolved)
@@ -203,10 +207,3 @@ class RecordedQuotas:
 
 def _host_names(entity: QuotaEntity) -> list[str]:
     return [name for kind, name in entity if kind == IP and name and literal_address(name) is None]
-
-
-def _names_host(record: ClientQuotaRecord) -> bool:
-    return any(
-        one.entity_type == IP and one.entity_name and literal_address(one.entity_name) is None
-        for one in record.entity
-    )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.quota_image import quota_entity
+from broker.quotas import recorded_quotas
 from broker.quotas.alterations import Alteration
 from broker.quotas.recorded_quotas import PLANNED_HERE_MAX, USED_PER_TURN
 from tests.support.broker_rig import Rig
@@ -64,6 +65,27 @@ async def test_they_survive_a_restart_names_included(tmp_path: Path) -> None:
         while not rates._by_address:
             await asyncio.sleep(0.005)
     assert rates._by_address in ({"127.0.0.1": 1.0}, {"::1": 1.0})
+    assert await again.close()
+
+
+async def test_addresses_are_not_walked_over_when_names_are_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients are served already, and there may be very many."""
+    rig = Rig(tmp_path / "data")
+    many = [Alteration((("ip", f"10.0.0.{number}"),), [(C, 5.0)]) for number in range(200)]
+    await alter_quotas(rig, [*many, Alteration((("ip", "localhost"),), [(C, 1.0)])])
+    assert await rig.close()
+    again = Rig(tmp_path / "data")
+    looked_at: list[str] = []
+    monkeypatch.setattr(recorded_quotas, "literal_address", looked_at.append)
+    rates = again.services.limits.rates
+    assert rates is not None
+    async with asyncio.timeout(10):
+        while len(rates._by_address) == len(many):
+            await asyncio.sleep(0.005)
+    assert looked_at == ["localhost"]
+    monkeypatch.undo()
     assert await again.close()
 
 
