@@ -114,7 +114,8 @@ class FetchSession:
         self.awake: dict[CachedPartition, None] = {}
         self.changes = 0  # of `awake`, and of what is asked
         self.is_committed = False  # as the last fetch has asked
-        self.rights: object = None  # of whom, and as of when, the sleepers may be read
+        # Who may read the sleepers, and as of when; None while nobody needs a right.
+        self.rights: tuple[str, str, int] | None = None
         self.start_moves = 0  # that the sleepers know of
         self.running: Request | None = None  # the fetch of the last epoch, until it is answered
         # Of its connection, behind it; bounded by requests in flight.

@@ -54,7 +54,7 @@ class Full:
 
     __slots__ = ("_asked", "_by_id", "_session", "_sessions")
 
-    view = None
+    view = rights = None
 
     def __init__(self, sessions: AllSessions, body: FetchRequest, *, by_id: bool) -> None:
         self._sessions = sessions
@@ -115,6 +115,7 @@ class Incremental:
         "_sessions",
         "_told",
         "_topics",
+        "rights",
         "session",
     )
 
@@ -122,6 +123,7 @@ class Incremental:
         self._sessions = sessions
         self._request = request
         self.session = session
+        self.rights = session.rights  # for those that sleep now, and may wake while it waits
         self._epoch = session.next_epoch()
         self._offered: set[Ident] = set()
         self._refused: set[Ident] = set()

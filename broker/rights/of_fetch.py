@@ -2,6 +2,7 @@
 
 A fetch may wait for records for as long as the client likes. Those that come after a right was
 taken away are not served: an answer that comes later is asked about again, if an ACL has changed.
+The sleeping partitions of a session are not asked for, so for them this counts from its request on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from broker.rights.asking import DENIED, NAMES_PER_TURN, Asking, Need, Refused, Turns
 from broker.rights.clauses import CLUSTER, TOPIC, Each
+from broker.runtime.fetch_body import SessionFetch
 from broker.runtime.request import Request
 from broker.security.acl.acl_codes import AclOperation
 from protocol.errors import ErrorCode
@@ -77,7 +79,7 @@ def ask(asking: Asking) -> Turns:
 def again(asking: Asking, answer: FetchResponse) -> Generator[int, None, Any]:
     """Take out of an answer what the client may no longer read."""
     yield 0
-    if not asking.is_outdated:
+    if not asking.is_outdated and not _wakes_others(asking):
         return answer
     by_id = asking.request.header.api_version >= TOPIC_ID_VERSION
     for at, served in enumerate(answer.responses):
@@ -94,6 +96,14 @@ def again(asking: Asking, answer: FetchResponse) -> Generator[int, None, Any]:
             answer.responses[at] = asking.answer_to(code, topics=[topic]).responses[0]
         yield 0
     return answer
+
+
+def _wakes_others(asking: Asking) -> bool:
+    """Whether partitions that slept may be among those served that were allowed before a change."""
+    body: FetchRequest = asking.request.body
+    rights = body.context.rights if type(body) is SessionFetch else None
+    info = asking.request.info
+    return rights is not None and rights != (info.principal, info.peer_host, asking.version)
 
 
 def _is_of_replica(request: Request) -> bool:

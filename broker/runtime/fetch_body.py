@@ -19,6 +19,13 @@ class FetchContext(Protocol):
     def view(self) -> Any:
         """The partitions that are looked at instead of those that the request names, or None."""
 
+    @property
+    def rights(self) -> tuple[str, str, int] | None:
+        """Who may read what is not looked at yet, from where, and as of which version of the ACLs.
+
+        None if all that may be read is named, or needs no right.
+        """
+
     def withheld(self, response: FetchResponse) -> FetchResponse:
         """Return the answer without its partitions: the client is throttled, and asks again."""
         ...

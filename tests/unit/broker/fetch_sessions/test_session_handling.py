@@ -7,6 +7,7 @@ import pytest
 
 from broker.fetch_sessions import session_cache
 from broker.handlers import HANDLERS
+from broker.rights.asking import NAMES_PER_TURN
 from broker.runtime.request import Pending
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -161,6 +162,26 @@ async def test_a_right_that_goes_while_the_fetch_waits(rights: RightsRig) -> Non
     assert codes(told) == {"t": 29}
     assert not told["t", 0].records
     assert codes(await client.more(principal=ALICE)) == {"t": 29}
+
+
+async def test_a_right_that_goes_while_those_of_many_others_are_asked(rights: RightsRig) -> None:
+    """That takes several turns; a partition that sleeps then is not asked for in any of them."""
+    client = await rightful(rights, 12)
+    many = [(f"unknown{number}", 0, 0) for number in range(NAMES_PER_TURN + 100)]
+    assert len(await client.more(*many, principal=ALICE)) == len(many)
+    connection = FakeConnection()
+    connection.info.principal = ALICE
+    dispatch(rights.rig, client, connection, client.request(max_wait_ms=LONG_MS))
+    await asyncio.sleep(0)
+    rights.allow(*(grant(TOPIC, READ, name) for name in ("u", "unknown0")))
+    async with asyncio.timeout(10):
+        while client.session.parked is None and not connection.sent:
+            await asyncio.sleep(0)
+    await produce(rights.rig, batch(b"a"))
+    (answer,) = await until(connection, 1)
+    told = client.told(answer)
+    assert told["t", 0].error_code == 29
+    assert not told["t", 0].records
 
 
 async def test_another_user_of_the_session_needs_the_rights(rights: RightsRig) -> None:
