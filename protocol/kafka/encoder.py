@@ -16,8 +16,9 @@ do. A partition of a Produce 9 response becomes, inside the loop over `partition
 Bytes go to `out`, the last of the buffers in `parts`. Records of `RECORDS_APART_BYTES` and more
 are appended to `parts` as they are, without a copy, and a new bytearray after them.
 
-A null that is not allowed, a number out of its range or an object of another class raises
-EncodeError; what was appended to `parts` until then is of no use.
+A null that is not allowed, a number out of its range, a string that is too long or an object of
+another class raises EncodeError; what was appended to `parts` until then is of no use. Error
+messages that are too long are cut: they quote what clients send.
 """
 
 import struct
@@ -32,7 +33,13 @@ from protocol.packed_pairs import PackedPairs
 # Below this a copy is cheaper than one more buffer for the socket.
 RECORDS_APART_BYTES = 1024
 
-_HELPERS = (primitives.check_string, primitives.check_uuid, primitives.uvarint)
+_HELPERS = (
+    primitives.check_string,
+    primitives.check_uuid,
+    primitives.cut_text,
+    primitives.uvarint,
+)
+_FOR_PEOPLE = "error_message"  # how the names of fields end whose texts may be cut
 _TAGGED_MAX = 127  # their count is written as one byte
 
 
@@ -216,7 +223,10 @@ class _EncoderWriter:
             source.add(f"{value} = {expression}{encode}", f"{size} = len({value}){plus}")
         if is_string:
             with source.block(f"if {size} > 127:"):
-                source.add(f"check_string({value}, {where!r})")
+                if where.endswith(_FOR_PEOPLE):
+                    source.add(f"{value} = cut_text({value})", f"{size} = len({value}){plus}")
+                else:
+                    source.add(f"check_string({value}, {where!r})")
         self._length(size, "h" if is_string else "i")
         source.add(f"out += {value}")
 

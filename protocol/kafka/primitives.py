@@ -140,6 +140,14 @@ def check_string(encoded: bytes, where: str) -> None:
         raise EncodeError(f"{where} has {len(encoded)} bytes, a string may have {STRING_BYTES_MAX}")
 
 
+def cut_text(encoded: bytes) -> bytes:
+    """Return a text for people, cut to what a Kafka client reads: it quotes what a client sent."""
+    if len(encoded) <= STRING_BYTES_MAX:
+        return encoded
+    end = "…".encode()
+    return encoded[: STRING_BYTES_MAX - len(end)].decode(errors="ignore").encode() + end
+
+
 def check_uuid(value: bytes, where: str) -> None:
     """Refuse to write an id that is not 16 bytes: struct would cut or pad it in silence."""
     if len(value) != 16:

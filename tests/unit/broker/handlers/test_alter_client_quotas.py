@@ -88,6 +88,17 @@ async def test_too_many_changes_are_refused_together(rig: Rig) -> None:
     assert rig.services.controller.image.quotas.entities == {}
 
 
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_refusal_that_quotes_a_long_text_is_answered(rig: Rig, version: int) -> None:
+    """The other changes of the request are made: their client is told."""
+    key = "k" * 32_767
+    wanted = [change("producer_byte_rate", 5.0, user="a"), change(key, 5.0, user="b")]
+    answer = await ask(rig, AlterClientQuotasRequest(entries=wanted), version)
+    assert [one.error_code for one in answer.entries] == [0, 42]
+    assert answer.entries[1].error_message.startswith("Invalid configuration key kkk")
+    assert answer.entries[1].error_message.endswith("kkk…")
+
+
 async def test_an_entity_of_many_parts_is_refused_in_small_steps(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,3 +145,12 @@ def test_strings_that_a_client_could_not_read() -> None:
     primitives.check_string(b"a" * 32767, "f")
     with pytest.raises(EncodeError, match="f has 32768 bytes, a string may have 32767"):
         primitives.check_string(b"a" * 32768, "f")
+
+
+def test_texts_for_people_are_cut_between_characters() -> None:
+    for text in ("a" * 32767, "é" * 16383):
+        assert primitives.cut_text(text.encode()) == text.encode()
+    for text in ("a" * 32768, "é" * 16384, "a" + "😀" * 8192):
+        found = primitives.cut_text(text.encode())
+        assert 32767 - 4 <= len(found) <= 32767
+        assert found.decode() == text[: len(found.decode()) - 1] + "…"
