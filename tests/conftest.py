@@ -19,7 +19,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings, strategies
 
 from tests.support import broker_process, failures, loop_guard
 from tests.support.thorough import examples
@@ -62,8 +62,18 @@ def pytest_collection() -> Iterator[None]:
     try:
         return (yield)
     finally:
+        register_randomness()
         gc.freeze()
         gc.enable()
+
+
+@settings(max_examples=1, database=None)
+@given(strategies.none())
+def register_randomness(_: None) -> None:
+    """Let Hypothesis register its source of randomness, once in a process.
+
+    It asks the collector who holds the source, and finds nobody among what is exempted.
+    """
 
 
 @pytest.fixture(autouse=True)

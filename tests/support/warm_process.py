@@ -12,6 +12,7 @@ It ends when the tests that started it end, and its children with it.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -93,6 +94,7 @@ class WarmProcess:
         self._socket = ours
         self._lock = threading.Lock()
         self.owner = os.getpid()
+        atexit.register(self._end)
 
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], *streams: int
@@ -104,6 +106,12 @@ class WarmProcess:
     def exit_code(self, pid: int) -> int:
         """Wait for a child that has ended; return its exit code."""
         return self._ask({"ended": pid})
+
+    def _end(self) -> None:
+        if self.owner == os.getpid():
+            self._socket.close()
+            self._process.kill()
+            self._process.wait()
 
     def _ask(self, message: dict[str, Any], *descriptors: int) -> int:
         data = json.dumps(message).encode() + b"\n"
