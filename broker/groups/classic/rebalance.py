@@ -32,6 +32,9 @@ logger = logging.getLogger("barnabas.groups")
 # kafkajs joins with a rebalance timeout of 0 by default. Kafka's timer fires some milliseconds
 # late, which leaves such clients time to sync. Here this constant does.
 SYNC_MS_MIN = 100
+# How often a group looks whether static members have joined. With their rebalance timeout alone, 0
+# would ring in every turn of the loop until their sessions expire.
+STATIC_WAIT_MS_MIN = 1_000
 
 
 class InitialDelay:
@@ -182,7 +185,7 @@ class Rebalance:
             self.remove_member(member.member_id)
         if roster.members and not roster.elect_joined_leader():
             # Only static members are left, and none has joined: wait until their sessions expire.
-            self._wait_for_joins(roster.rebalance_timeout_ms)
+            self._wait_for_joins(max(roster.rebalance_timeout_ms, STATIC_WAIT_MS_MIN))
             return
         self._unsynced.clear()
         self.generation.begin_next(self.host.clock.now_ms())

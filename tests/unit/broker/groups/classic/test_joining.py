@@ -83,3 +83,16 @@ def test_an_id_that_waits_for_its_dynamic_member_is_of_no_static_one():
         pending = party.joined["b"].member_id
         assert party.join("b", pending, group_instance_id=instance_id) == -1
         assert party.state == "Stable"
+
+
+def test_a_rebalance_timeout_of_zero_does_not_ask_for_static_members_without_a_pause():
+    party = Party()
+    fields = {"rebalance_timeout_ms": 0, "session_timeout_ms": 300_000}
+    party.stable("a", group_instance_id="s", **fields)
+    host = party.host
+    party.group.rebalance.prepare()
+    (over,) = (timer for timer in host.timers if timer.due_ns == host.clock.monotonic_ns())
+    over.call()
+    assert party.state == "PreparingRebalance"
+    live = [timer.due_ns for timer in host.timers if not timer.cancelled and timer is not over]
+    assert min(live) > host.clock.monotonic_ns()
