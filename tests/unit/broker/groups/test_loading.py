@@ -8,13 +8,26 @@ import pytest
 
 from broker.groups import loading
 from broker.groups.group_log import partition_of
-from broker.groups.replay import read_chunk
+from broker.groups.registry import Registry
+from broker.groups.replay import RECORDS_PER_TURN, ReadBatch, ReadRecord, Replayer, read_chunk
 from broker.metadata.topic_rules import GROUP_TOPIC
-from protocol.group_records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
+from protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    CurrentPartitions,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_key,
+    encode_value,
+)
 from protocol.record_batch import HEADER_SIZE, read_header, write_crc
 from protocol.records import Record, build
 from tests.support import raw_batches
 from tests.support.broker_rig import Rig
+from tests.support.group_host import FakeHost
 from tests.support.group_rig import commit, committed, find
 from tests.support.rig_client import create
 
@@ -156,3 +169,41 @@ async def test_deleting_the_offsets_topic_during_a_load_leaves_no_group(rig, tmp
         assert await committed(again, group=group) == {}
         assert await commit(again, ("u", 0, 1), group_id=group) == [("u", 0, 0)]
     await again.close()
+
+
+def test_generations_with_many_members_take_turns():
+    members = [
+        MemberMetadata(
+            member_id=f"m{number}",
+            group_instance_id=None,
+            client_id="c",
+            client_host="/127.0.0.1",
+            rebalance_timeout=1_000,
+            session_timeout=10_000,
+            subscription=b"",
+            assignment=b"",
+        )
+        for number in range(RECORDS_PER_TURN)
+    ]
+    value = GroupMetadataValue(
+        protocol_type="connect", generation=3, protocol="p", leader="m0", members=members
+    )
+    records = [ReadRecord(offset, GroupMetadataKey(group="g"), value) for offset in range(5)]
+    replayer = Replayer(registry := Registry(), FakeHost(), lambda _: True)
+    assert len(list(replayer.apply([ReadBatch(5, 5, -1, None, records)]))) == 5
+    assert registry.groups["g"].member_count == RECORDS_PER_TURN
+
+
+def test_members_with_many_partitions_take_turns():
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m")
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=2,
+        previous_member_epoch=1,
+        state=0,
+        assigned_partitions=[CurrentPartitions(topic_id=b"t" * 16, partitions=list(range(10_000)))],
+        partitions_pending_revocation=[],
+    )
+    records = [ReadRecord(offset, key, value) for offset in range(5)]
+    replayer = Replayer(registry := Registry(), FakeHost(), lambda _: True)
+    assert len(list(replayer.apply([ReadBatch(5, 5, -1, None, records)]))) == 5
+    assert registry.groups["g"].member_count == 1
