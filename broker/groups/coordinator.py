@@ -2,7 +2,8 @@
 
 This broker coordinates every group, since it is the only one. It refuses a request with:
 
-    COORDINATOR_LOAD_IN_PROGRESS   the log of the group is being loaded after a start
+    COORDINATOR_LOAD_IN_PROGRESS   the log of the group is being loaded after a start, or a large
+                                   group is being deleted
     NOT_COORDINATOR                `__consumer_offsets` does not exist yet, or the log of the group
                                    has failed or is offline: clients ask FindCoordinator and retry
     COORDINATOR_NOT_AVAILABLE      the answer of FindCoordinator while the log of the group is
@@ -180,9 +181,11 @@ class Coordinator:
         return self.registry_of(group_id).get(group_id)
 
     def registry_of(self, group_id: str) -> Registry:
-        """Return the registry of a group's shard. Raises GroupError if the shard is not served."""
+        """Return the registry of a group's shard. Raises GroupError if the group is not served."""
         shard = self._shard_of(group_id)
         shard.check()
+        if group_id in shard.registry.being_deleted:  # clients try again
+            raise GroupError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard.registry
 
     def is_available(self, group_id: str) -> bool:

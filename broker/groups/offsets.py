@@ -15,11 +15,11 @@ Offsets of open transactions are beside them (broker/groups/pending.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from broker.groups.committed import Committed, CommittedByTopic
 from broker.groups.group import Expiry, GroupRecord
-from broker.groups.pending import PendingOffsets
+from broker.groups.pending import PendingOffsets, Place
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
 from storage.files.filenames import OFFSET_MAX
 
@@ -100,34 +100,43 @@ class Offsets:
         if not topics:
             self._groups.pop(key.group, None)
 
-    def tombstones(self, group_id: str) -> list[GroupRecord]:
-        """Return the records that remove all offsets of a group, also pending ones."""
-        places = {
-            (topic, partition): None
-            for topic, partitions in self.topics(group_id).items()
-            for partition in partitions
-        }
-        places.update(dict.fromkeys(self.pending.places(group_id)))
-        return [tombstone(group_id, topic, partition) for topic, partition in places]
+    def places(self, group_id: str) -> Iterator[Place]:
+        """Return where a group has committed offsets now; they may change while it is read."""
+        found = [(topic, list(numbers)) for topic, numbers in self.topics(group_id).items()]
+        return ((topic, number) for topic, numbers in found for number in numbers)
+
+    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """Yield the records that remove all offsets of a group, also pending ones.
+
+        To be read on only while the offsets are unchanged.
+        """
+        for topic, partitions in self.topics(group_id).items():
+            for partition in partitions:
+                yield tombstone(group_id, topic, partition)
+        for topic, partition in self.pending.places(group_id):
+            if self.get(group_id, topic, partition) is None:
+                yield tombstone(group_id, topic, partition)
 
     def expired(
         self,
         group_id: str,
+        places: Sequence[Place],
         expiry: Expiry,
         is_subscribed_to: Callable[[str], bool],
         now_ms: int,
         retention_ms: int,
     ) -> list[GroupRecord]:
-        """Return the records that remove the expired offsets of a group.
+        """Return the records that remove those of a group's offsets that have expired.
 
         One stays while another is pending for its partition: its tombstone would drop that, too.
         """
+        read = {topic: is_subscribed_to(topic) for topic in dict(places)}
         return [
             tombstone(group_id, topic, partition)
-            for topic, partitions in self.topics(group_id).items()
-            if not is_subscribed_to(topic)
-            for partition, committed in partitions.items()
-            if committed.has_expired(expiry, now_ms, retention_ms)
+            for topic, partition in places
+            if not read[topic]
+            and (committed := self.get(group_id, topic, partition)) is not None
+            and committed.has_expired(expiry, now_ms, retention_ms)
             and not self.pending.has(group_id, topic, partition)
         ]
 

@@ -13,6 +13,7 @@ class Registry:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self.being_deleted: set[str] = set()  # ids of groups whose offsets are removed in turns
 
     def get(self, group_id: str) -> Group | None:
         """Return the group of that id."""

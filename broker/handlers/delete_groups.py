@@ -3,15 +3,14 @@
 Behaviour
 - Only groups without members are deleted. Each has an outcome of its own. The answer comes when
   the deletions are durable.
+- Groups and offsets are deleted in turns of the loop (broker/groups/removal.py).
 
 Version notes: 2 flexible.
 """
 
 from __future__ import annotations
 
-import asyncio
-
-from broker.groups.removal import delete_group
+from broker.groups.removal import delete_groups
 from broker.runtime.request import Request
 from broker.services import Services
 from protocol.errors import ErrorCode
@@ -26,7 +25,7 @@ async def handle(request: Request, services: Services) -> DeleteGroupsResponse:
     """Delete each group."""
     body: DeleteGroupsRequest = request.body
     names = list(dict.fromkeys(body.groups_names))
-    codes = await asyncio.gather(*(delete_group(services.groups, name) for name in names))
+    codes = await delete_groups(services.groups, names)
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=name, error_code=code)

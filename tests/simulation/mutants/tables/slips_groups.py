@@ -268,7 +268,7 @@ MUTANTS = (
         "the offsets of topics that members read expire",
         "broker/groups/offsets.py",
         """\
-            if not is_subscribed_to(topic)
+            if not read[topic]
 """,
         """\
             if topic

@@ -69,9 +69,10 @@ EXPIRIES = [
 def test_offsets_expire(name, expiry, fields, now_ms, gone):
     offsets = Offsets()
     offsets.apply(key(), value(**fields), 0)
-    records = offsets.expired("g", expiry, lambda _: False, now_ms, 1_000)
+    places = list(offsets.places("g"))
+    records = offsets.expired("g", places, expiry, lambda _: False, now_ms, 1_000)
     assert bool(records) is gone, name
-    assert offsets.expired("g", expiry, lambda _: True, now_ms, 1_000) == []
+    assert offsets.expired("g", places, expiry, lambda _: True, now_ms, 1_000) == []
 
 
 def test_tombstones_cover_a_whole_group_or_a_whole_topic():
