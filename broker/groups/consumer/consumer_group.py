@@ -20,7 +20,7 @@ from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.member_steps import remove
 from broker.groups.consumer.membership import Membership
 from broker.groups.consumer.state import ConsumerState
-from broker.groups.consumer.subscriptions import topic_names
+from broker.groups.consumer.subscriptions import topic_sets
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller, Expiry, GroupKind, GroupRecord, Host
 from broker.runtime.clock import MS_NS
@@ -100,7 +100,9 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads `topic`."""
         state = self.state
-        return any(topic in topic_names(member, state.regexes) for member in state.members.values())
+        return any(
+            topic in names for names in topic_sets(state.subscriptions.keys(), state.regexes)
+        )
 
     def topics_changed(self, name: str) -> None:  # noqa: ARG002 - an expression may match any
         """Make the next heartbeat look at the topics again."""

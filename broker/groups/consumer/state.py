@@ -23,7 +23,7 @@ from typing import Any
 
 from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import Assigned, ClassicSide, ConsumerGroupMember
-from broker.groups.consumer.subscriptions import NO_HASH, ResolvedRegex
+from broker.groups.consumer.subscriptions import NO_HASH, MemberSubscription, ResolvedRegex
 from broker.groups.errors import GroupError
 from protocol.errors import ErrorCode
 from protocol.group_records import (
@@ -51,6 +51,7 @@ class ConsumerState:
         "owners",
         "regexes",
         "static_ids",
+        "subscriptions",
         "target_epoch",
         "targets",
     )
@@ -65,6 +66,8 @@ class ConsumerState:
         self.regexes: dict[str, ResolvedRegex] = {}
         self.static_ids: dict[str, str] = {}  # instance id -> member id
         self.owners: dict[tuple[bytes, int], str] = {}  # including those with a pending revocation
+        # How many members have each. Most have the same, so nothing need ask every member.
+        self.subscriptions: dict[MemberSubscription, int] = {}
 
     def copy(self) -> ConsumerState:
         """Return an independent copy."""
@@ -77,6 +80,7 @@ class ConsumerState:
         other.regexes = dict(self.regexes)
         other.static_ids = dict(self.static_ids)
         other.owners = dict(self.owners)
+        other.subscriptions = dict(self.subscriptions)
         return other
 
     def apply(self, key: Any, value: Any) -> None:
@@ -133,9 +137,10 @@ class ConsumerState:
                 self._own(before, before.assigned, owner=None)
                 self._own(before, before.pending_revocation, owner=None)
                 del self.members[member_id]
+                self._count(before, -1)
             return
         classic = value.classic_member_metadata
-        self.members[member_id] = replace(
+        after = replace(
             before or ConsumerGroupMember(member_id=member_id),
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -152,8 +157,20 @@ class ConsumerState:
                 tuple((spoken.name, spoken.metadata) for spoken in classic.supported_protocols),
             ),
         )
+        self.members[member_id] = after
+        if before is not None:
+            self._count(before, -1)
+        self._count(after, 1)
         if value.instance_id:
             self.static_ids[value.instance_id] = member_id
+
+    def _count(self, member: ConsumerGroupMember, change: int) -> None:
+        subscription = MemberSubscription(member.topic_names, member.topic_regex)
+        count = self.subscriptions.get(subscription, 0) + change
+        if count:
+            self.subscriptions[subscription] = count
+        else:
+            del self.subscriptions[subscription]
 
     def _member_has(
         self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
@@ -163,6 +180,7 @@ class ConsumerState:
             if value is None:
                 return
             before = ConsumerGroupMember(member_id=member_id)
+            self._count(before, 1)
         after = replace(
             before,
             member_epoch=value.member_epoch if value else 0,

@@ -12,7 +12,7 @@ other's directory finds another hash, and computes the targets once more.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
@@ -30,6 +30,13 @@ class ResolvedRegex(NamedTuple):
 
     topics: frozenset[str]
     timestamp_ms: int
+
+
+class MemberSubscription(NamedTuple):
+    """What a member subscribes to: names of topics, and an expression, which may be empty."""
+
+    names: frozenset[str]
+    regex: str
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -66,6 +73,17 @@ def topic_names(
     """Return the topics a member subscribes to; an unresolved expression matches none."""
     resolved = regexes.get(member.topic_regex)
     return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+
+def topic_sets(
+    subscriptions: Collection[MemberSubscription], regexes: Mapping[str, ResolvedRegex]
+) -> Iterator[frozenset[str]]:
+    """Yield the sets of topics that together are what `subscriptions` read."""
+    for regex in dict.fromkeys(one.regex for one in subscriptions):
+        if (resolved := regexes.get(regex)) is not None:
+            yield resolved.topics
+    for one in subscriptions:
+        yield one.names
 
 
 def existing(names: Iterable[str], topics: Topics) -> list[TopicInfo]:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from broker.groups.consumer.assignors import ASSIGNORS, PartitionsByTopic, Subscriber
 from broker.groups.consumer.draft import Draft
 from broker.groups.consumer.state import ConsumerState
-from broker.groups.consumer.subscriptions import existing, topic_names
+from broker.groups.consumer.subscriptions import existing, topic_names, topic_sets
 from broker.topics import Topics
 
 # Subscriptions plus partitions. This many take about 6 ms, or several times that if one member owns
@@ -104,5 +104,4 @@ def preferred_assignor(state: ConsumerState, assignors: Collection[str]) -> str:
 
 def topics_of(state: ConsumerState) -> set[str]:
     """Return the names of all topics that members subscribe to."""
-    members = state.members.values()
-    return set().union(*dict.fromkeys(topic_names(member, state.regexes) for member in members))
+    return set().union(*topic_sets(state.subscriptions.keys(), state.regexes))
