@@ -115,9 +115,11 @@ class Generation:
         topics: set[str] = set()
         if self.roster.members and self.protocol_name is None:
             return None
+        # Most members of a group say the same, and to read 100 topics takes 40 us.
+        said = dict.fromkeys(bytes(one.metadata(self.protocol_name)) for one in self.roster)
         try:
-            for member in self.roster:
-                topics.update(decode_subscribed_topics(member.metadata(self.protocol_name)))
+            for metadata in said:
+                topics.update(decode_subscribed_topics(metadata))
         except DecodeError as error:
             logger.warning(
                 "group %(group)s: unreadable subscriptions: %(error)s",

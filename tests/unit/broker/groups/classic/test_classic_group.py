@@ -2,8 +2,10 @@
 
 import pytest
 
+from broker.groups.classic import generation
 from broker.groups.classic.classic_group import ClassicGroup
 from broker.groups.errors import GroupError
+from protocol.consumer_protocol import decode_subscribed_topics
 from protocol.errors import ErrorCode
 from protocol.messages.join_group import JoinGroupRequestProtocol
 from protocol.messages.offset_commit import OffsetCommitRequest
@@ -152,3 +154,22 @@ def test_the_records_of_a_new_group_and_of_a_dead_one():
     key, value = group.generation.first_record()
     assert (key.group, value.generation, value.protocol_type, value.members) == ("g", 0, "", [])
     assert [value for _, value in group.tombstones()] == [None]
+
+
+def test_a_subscription_that_many_members_have_is_read_once(monkeypatch):
+    read = []
+
+    def decode(data: bytes) -> list[str]:
+        read.append(data)
+        return decode_subscribed_topics(data)
+
+    monkeypatch.setattr(generation, "decode_subscribed_topics", decode)
+    party = Party()
+    same = protocols("range", topics=("t", "u"))
+    for name in ("a", "b", "c"):
+        party.enter(name, protocols=same, version=3)
+    party.enter("d", protocols=protocols("range", topics=("v",)), version=3)
+    read.clear()
+    party.group.generation.begin_next(0)
+    assert len(read) == 2
+    assert all(map(party.group.is_subscribed_to, ("t", "u", "v")))
