@@ -107,6 +107,11 @@ class Membership:
         self._is_searching = False
         if self._is_over or found is None:
             return  # after a failure, the next heartbeat tries again
+        if searched.epoch <= self.state.target_epoch:
+            # The group has become small meanwhile, and a heartbeat has found later targets: with
+            # these, epochs would go back.
+            self.find_targets()
+            return
         draft = Draft(self.state)
         put_targets(draft, searched, found, self.host.clock.now_ms())
         try:

@@ -150,6 +150,26 @@ def test_a_dead_group_applies_no_targets() -> None:
     assert house.host.computing == []
 
 
+def test_targets_that_come_after_those_of_a_later_epoch_are_dropped() -> None:
+    house = House()
+    house.join("m1")
+    house.host.topics.set("a", 4)  # created again: few enough now to assign at once
+    house.group.topics_changed("a")
+    house.join("m2")
+    for _ in range(3):
+        for member_id in ("m1", "m2"):
+            house.beat(member_id)
+    assert house.epochs == {"m1": 3, "m2": 3}
+    targets_now = house.group.state.targets
+    house.compute()  # for m1 alone, with the partitions of before
+    assert (house.group.state.target_epoch, house.group.state.targets) == (3, targets_now)
+    assert house.host.computing == []
+    house.beat("m1")
+    assert house.epochs["m1"] == 3
+    assert house.owned["m1"] | house.owned["m2"] == set(range(4))
+    assert house.group.state_name == "Stable"
+
+
 def test_targets_that_cannot_be_written_are_computed_again_at_the_next_heartbeat(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
