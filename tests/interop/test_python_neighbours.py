@@ -107,6 +107,11 @@ def end_of(address: str, topic: str) -> int:
     return found
 
 
+@pytest.mark.skipif(
+    "BARNABAS_FAUST" not in os.environ,
+    reason="Faust at times leaves out the first records of a partition, and then counts too few;"
+    " to try it, set BARNABAS_FAUST=1",
+)
 def test_faust_counts_in_a_table_with_a_changelog(
     packages: Path, broker: Broker, tmp_path: Path
 ) -> None:
