@@ -11,6 +11,9 @@ caller's thread. The jobs it yields wait for the disk; the caller runs each in a
 then resumes the pass, with `throw` if the job failed. A yielded None asks to be resumed a little
 later.
 
+Each group that is swapped moves the cleaned offset. So it is known where holes are, also during a
+long pass and after one that fails. When `cleanup.policy` loses compact, any other hole is damage.
+
 Readers are not disturbed: a slice keeps its file open under any name, and the caller's thread
 serves no reads while it swaps a group. Appends go to the active segment, which is never compacted.
 Deletions of segments wait; a pass does not begin during one (`Segments.held`). A group is abandoned
@@ -160,6 +163,14 @@ class _Pass:
         if any(one.segment not in self.log.segments.all for one in group):
             raise CompactionAborted("a checkpoint has replaced a segment")
 
+    def _note_cleaned(self, group: Sequence[SourceSegment]) -> None:
+        """Note that the log is clean up to the end of a group, as far as its keys are known."""
+        segments = self.log.segments
+        reached = min(group[-1].file.end_offset, self.result.end_offset)
+        if reached > segments.cleaned_offset:
+            segments.cleaned_offset = reached
+            self.log.home.checkpoint_changes += 1
+
     def _compact_group(
         self, group: list[SourceSegment], copier: Copier
     ) -> Generator[Job | None, None, None]:
@@ -188,6 +199,7 @@ class _Pass:
                 yield swap.look
                 self._check(group)
             swap.swap_in(self.now_ms)
+            self._note_cleaned(group)
         except Exception:
             yield swap.remove
             raise

@@ -28,7 +28,15 @@ from tests.support.compacting import (
     records_of_all,
     settle,
 )
-from tests.support.log_house import NOW, House, append, apply_retention, delete_records, flush
+from tests.support.log_house import (
+    NOW,
+    House,
+    append,
+    apply_retention,
+    checkpoint,
+    delete_records,
+    flush,
+)
 from tests.support.thorough import share_of
 
 
@@ -88,6 +96,46 @@ def test_holes_stay_readable_when_the_topic_is_no_longer_compacted():
     house.kill()
     log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
     assert records_of(log) == wanted
+
+
+@pytest.mark.parametrize("call", [("pwrite", ".log.cleaned", 3), ("sync_directory", "t-0", 4)])
+def test_holes_of_a_pass_that_failed_stay_readable_when_the_topic_is_no_longer_compacted(call):
+    """An operator may change the policy because the disk is full, which has ended the pass."""
+    house, log = keyed_house(0)
+    for n in range(40):
+        log.append(keyed([(b"hot" if n % 2 else b"c%02d" % n, b"v%02d" % n)]), NOW)
+    settle(house, log)
+    kind, path, nth = call
+    house.filesystem.fail(kind, nth, errno.ENOSPC, path_part=path)
+    with pytest.raises((AppendFailed, OSError)):
+        clean(house, log)
+    wanted = records_of(log)
+    assert [record.offset for record in wanted[:6]] == [0, 2, 4, 6, 8, 10]
+    log.update_config(log.config.with_overrides({"cleanup.policy": "delete"}))
+    assert records_of(log) == wanted
+    checkpoint(house, log)
+    house.manager.write_checkpoints()
+    house.kill()
+    log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
+    assert records_of(log) == wanted
+    log.update_config(log.config.with_overrides({"cleanup.policy": "compact"}))
+    clean(house, log)
+    assert newest(records_of(log)) == newest(wanted)
+    assert offsets(log) == [*range(0, 34, 2), 33, *range(34, 40)]
+
+
+def test_holes_are_readable_when_the_policy_changes_during_a_pass():
+    house, log = keyed_house(0)
+    for n in range(40):
+        log.append(keyed([(b"hot" if n % 2 else b"c%02d" % n, b"v%02d" % n)]), NOW)
+    settle(house, log)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
+    while log.segments.all[1].size == 5 * ONE:
+        next(steps)()
+    log.update_config(log.config.with_overrides({"cleanup.policy": "delete"}))
+    assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 11]
+    drive(steps)
+    assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 12]
 
 
 def test_a_tombstone_is_removed_once_its_horizon_has_passed():
