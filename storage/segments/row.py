@@ -153,8 +153,18 @@ class Segments:
 
     @property
     def holes_below(self) -> int:
-        """The offset below which a hole in the log is compaction's work, not damage."""
-        return OFFSET_MAX if self.compacted else self.cleaned_offset
+        """The offset below which a hole in the log is compaction's work, not damage.
+
+        A pass copies whole segments, also the one in which its map of keys was full. So behind the
+        cleaned offset that segment has holes, too, where aborted transactions were.
+        """
+        if self.compacted:
+            return OFFSET_MAX
+        cleaned_offset = self.cleaned_offset
+        if not cleaned_offset:
+            return 0
+        index = bisect_left(self.all, cleaned_offset, key=_base_offset)
+        return self.all[index].base_offset if index < len(self.all) else cleaned_offset
 
     def drop_first(self, count: int) -> list[Segment]:
         """Remove the oldest segments from the row and return them; the active one stays."""

@@ -12,6 +12,7 @@ from storage.compaction.cleanable import find_cleanable
 from storage.compaction.one_pass import CompactionAborted, compact
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.segments.log_file import LogFile
+from tests.support import log_transactions
 from tests.support.compacting import (
     FIVE,
     ONE,
@@ -136,6 +137,23 @@ def test_holes_are_readable_when_the_policy_changes_during_a_pass():
     assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 11]
     drive(steps)
     assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_holes_behind_a_full_map_are_readable_when_the_topic_is_no_longer_compacted():
+    house, log = keyed_house(12, keys=12, internal_segment_bytes=2_000)
+    for epoch in range(6):
+        log_transactions.send(log, 5, epoch=epoch)
+        fill(log, 1, start=20 + epoch, keys=100)
+        log_transactions.send(log, 6, epoch=epoch)
+        log_transactions.end(log, 5, commit=False, epoch=epoch + 1)
+        log_transactions.end(log, 6, commit=False, epoch=epoch + 1)
+    clean(house, log, map_bytes_max=11 * 24)
+    wanted = records_of(log)
+    assert log.segments.cleaned_offset == 9
+    assert [record.offset for record in wanted[10:15]] == [10, 11, 13, 15, 16]
+    house.kill()
+    log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
+    assert records_of(log) == wanted
 
 
 def test_a_tombstone_is_removed_once_its_horizon_has_passed():
