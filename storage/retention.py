@@ -98,13 +98,14 @@ def breaches(
 
     first = gone
     if rules.retention_ms >= 0:
-        while gone < eligible and now_ms - _newest_ms(segments[gone]) > rules.retention_ms:
+        while gone < eligible and now_ms - newest_ms(segments[gone]) > rules.retention_ms:
             gone += 1
     if gone > first:
         found.append(Breach(gone - first, f"log retention time {rules.retention_ms}ms breach"))
     return found
 
 
-def _newest_ms(segment: SegmentFacts) -> int:
+def newest_ms(segment: SegmentFacts) -> int:
+    """Return the largest timestamp of a segment; if there is none, when it was made or opened."""
     timestamp = segment.max_timestamp
     return timestamp if timestamp >= 0 else segment.created_ms

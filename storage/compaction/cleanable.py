@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from storage.log import Log
+from storage.retention import newest_ms
 
 _log = logging.getLogger("barnabas.storage")
 
@@ -66,7 +67,7 @@ def find_cleanable(log: Log, now_ms: int, recovery_point: int | None = None) -> 
             continue
         if after.base_offset > bound:
             break
-        if config.min_compaction_lag_ms and segment.max_timestamp > youngest_ms:
+        if config.min_compaction_lag_ms and newest_ms(segment) > youngest_ms:
             break
         dirty_bytes += segment.size
         end_offset = after.base_offset

@@ -73,6 +73,17 @@ def test_records_younger_than_the_compaction_lag_are_not_dirty():
         assert find_cleanable(log, now_ms).end_offset == end_offset, now_ms - NOW
 
 
+def test_the_lag_of_records_without_timestamps_counts_from_their_segment():
+    """Kafka takes the time of the file (LogSegment.largestTimestamp)."""
+    house, log = filled(0, min_compaction_lag_ms=HOUR)
+    for n in range(12):
+        log.append(keyed([(b"k", b"%03d" % n)], timestamp=-1), NOW)
+    settle(house, log)
+    assert log.segments.all[0].max_timestamp == -1
+    assert find_cleanable(log, NOW + HOUR - 1).end_offset == 0
+    assert find_cleanable(log, NOW + HOUR).end_offset > 0
+
+
 def test_old_dirty_records_are_overdue():
     _, log = filled()
     log.update_config(log.config.with_overrides({"max.compaction.lag.ms": str(HOUR)}))
