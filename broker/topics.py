@@ -245,7 +245,7 @@ class Topics:
     # -- Other records ------------------------------------------------------------------------
 
     async def record_configs(
-        self, changes: Sequence[ConfigChange], apply: Callable[[], None]
+        self, changes: Sequence[ConfigChange], apply: Callable[[], Awaitable[None]]
     ) -> None:
         """Record changes of configs, and call `apply` when they are durable; see `record`.
 

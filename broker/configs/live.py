@@ -7,7 +7,8 @@ Changes are CONFIG records of the metadata log, and take effect once these are d
 
 To apply a change, the broker builds its configuration again from its static settings and all
 recorded configs, notifies the listeners, and gives each log its topic's configuration. A topic
-created in the meantime uses the new defaults. Of very many resources, some are changed after the
+created in the meantime uses the new defaults. A change for all topics reaches some after the others
+if there are very many. Of very many resources, some are changed after the
 others, so that the loop turns in between; as in Kafka, their changes are not one. A recorded value
 that cannot be used (Kafka may have accepted it) is reported and ignored, and does not keep a broker
 from starting, unless a listener would then take clients whose certificates it was told to require.
@@ -61,6 +62,7 @@ logger = logging.getLogger("barnabas.configs")
 NODE_ID_NAMES = ("node.id", "broker.id")  # either says both
 
 TOGETHER: Final = 50  # resources that are checked and recorded in one step, each some 120 us
+TOPICS_PER_TURN: Final = 200  # that a change for all of them reaches, each some 30 us
 
 RESOURCE_NAMES = {
     CONFIG_TOPIC: "topic",
@@ -139,7 +141,7 @@ class Configs:
         settings: BrokerSettings,
         controller: Controller,
         partitions: Partitions,
-        record: Callable[[Sequence[ConfigChange], Callable[[], None]], Awaitable[None]],
+        record: Callable[[Sequence[ConfigChange], Callable[[], Awaitable[None]]], Awaitable[None]],
         commit: GroupCommit,
         purgatory: Purgatory,
         node_id: int,
@@ -232,8 +234,7 @@ class Configs:
             self.settings.replace_static(wanted)
             if prepared is not None and self.certificates is not None:
                 self.certificates.use(prepared)
-            for topic in self._image.topics.values():
-                self._apply_topic(topic)
+            await self._apply_topics(list(self._image.topics))
             return change
 
     async def _alter(
@@ -288,7 +289,7 @@ class Configs:
             await change.prepare(resource, state)
         return change
 
-    def _apply(self, changes: Sequence[ConfigChange]) -> None:
+    async def _apply(self, changes: Sequence[ConfigChange]) -> None:
         for change in changes:
             resource = f"{RESOURCE_NAMES[change.kind]} {change.name or 'default'}"
             logger.info(
@@ -302,10 +303,17 @@ class Configs:
             topics = list(self._image.topics)
         else:
             topics = [change.name for change in changes if change.kind == CONFIG_TOPIC]
-        for name in topics:
-            topic = self._image.topics.get(name)
-            if topic is not None:  # removed meanwhile
-                self._apply_topic(topic)
+        await self._apply_topics(topics)
+
+    async def _apply_topics(self, names: Sequence[str]) -> None:
+        """Give topics the configs that are recorded now, so many in a turn of the loop."""
+        for start in range(0, len(names), TOPICS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            for name in names[start : start + TOPICS_PER_TURN]:
+                topic = self._image.topics.get(name)
+                if topic is not None:  # removed meanwhile
+                    self._apply_topic(topic)
 
     def _apply_topic(self, topic: TopicInfo) -> None:
         config = self._controller.topic_configs.of(topic)
