@@ -37,6 +37,7 @@ from storage.log import Log
 logger = logging.getLogger("barnabas.compaction")
 
 THREADS_MAX = 64  # of the pool; created on demand
+LOGS_PER_TURN = 100  # looked at, each some 10 µs, or more if it has many segments
 SOON_SECONDS = 0.01
 MAP_BYTES_MAX = 2**31 - 1  # for the keys of one pass, as in Kafka
 MIB = 1024 * 1024
@@ -108,10 +109,14 @@ class LogCleaner:
         now_ms = self._services.clock.now_ms()
         best: Log | None = None
         best_ratio = -1.0
+        looked_at = 0
         for partition in self._services.partitions.all():
             log = partition.log
             if "compact" not in log.config.cleanup_policy or not self._may_clean(log):
                 continue
+            looked_at += 1
+            if not looked_at % LOGS_PER_TURN:
+                await asyncio.sleep(0)
             try:
                 cleanable = await warm(self._services.pool, partial(find_cleanable, log, now_ms))
             except (StorageError, OSError) as error:

@@ -296,6 +296,29 @@ async def test_sent_pages_are_released(house: House, monkeypatch: pytest.MonkeyP
     await house.until(lambda: house.rig.services.logs.home.files in swept)
 
 
+async def test_checkpoints_of_many_logs_take_turns(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        await create(house.rig, f"t{number}")
+    monkeypatch.setattr(housekeeping, "LOGS_PER_TURN", 2, raising=False)
+    monkeypatch.setattr(Log, "begin_checkpoint", lambda _: turns.append(turn))
+    turn = 0
+    turns: list[int] = []
+
+    async def count() -> None:
+        nonlocal turn
+        while len(turns) < 5:
+            turn += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await house.keeping.write_checkpoints()
+    assert max(turns.count(one) for one in turns) == 2
+    await counting
+    monkeypatch.undo()
+
+
 async def test_an_unexpected_checkpoint_failure_affects_only_its_log(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

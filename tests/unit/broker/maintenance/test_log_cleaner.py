@@ -88,6 +88,30 @@ async def test_the_dirtiest_comes_first(rig):
     await cleaner.stop()
 
 
+async def test_a_look_at_many_logs_takes_turns(rig, monkeypatch):
+    for number in range(5):
+        await dirty_log(rig, f"t{number}")
+    monkeypatch.setattr(log_cleaner, "LOGS_PER_TURN", 2, raising=False)
+    turn, turns = 0, []
+    find_cleanable = log_cleaner.find_cleanable
+
+    def find(*arguments):
+        turns.append(turn)
+        return find_cleanable(*arguments)
+
+    async def count():
+        nonlocal turn
+        while len(turns) < 5:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(log_cleaner, "find_cleanable", find)
+    counting = asyncio.create_task(count())
+    assert await LogCleaner(rig.services)._filthiest() is not None
+    assert max(turns.count(one) for one in turns) == 2
+    await counting
+
+
 async def test_topics_without_compaction_are_not_compacted(rig):
     log = await dirty_log(rig, cleanup_policy="delete")
     cleaner = LogCleaner(rig.services)
