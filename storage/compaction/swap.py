@@ -21,7 +21,7 @@ from storage import failing
 from storage.compaction.grouping import SourceSegment
 from storage.errors import LogFailed
 from storage.files import filenames
-from storage.files.filesystem import FileSystem
+from storage.files.filesystem import File, FileSystem
 from storage.files.open_files import OpenFiles
 from storage.log import Log
 from storage.segments.segment import Segment
@@ -45,10 +45,16 @@ class Swap:
         self._aborts = b""  # the list of aborted transactions of the new segment
 
     def make(self) -> None:
-        """Create the files. Blocks."""
+        """Create the files. Blocks. Raises LogFailed if the log was closed: see `Lease`."""
         for part in (self.cleaned.log_file, self.cleaned.indexes.offset, self.cleaned.indexes.time):
             part.path = _in_transit(part.path, filenames.CLEANED)
-            self._files.get(part.path, create=True)
+            self._create(part.path)
+
+    def _create(self, path: str) -> File:
+        with self._log.lease.use() as is_ours:
+            if not is_ours:
+                raise LogFailed(path, "its log was closed")
+            return self._files.get(path, create=True)
 
     def _open(self, files: OpenFiles, size: int) -> Segment:
         config = self._log.config
@@ -76,7 +82,7 @@ class Swap:
         if self._aborts:
             path = self.cleaned.aborts.path
             self._paths.append(path)
-            file = self._files.get(_in_transit(path, filenames.CLEANED), create=True)
+            file = self._create(_in_transit(path, filenames.CLEANED))
             file.pwrite(self._aborts, 0)
 
     def sync(self) -> None:

@@ -271,6 +271,23 @@ def test_closing_a_log_ends_its_pass():
     assert offsets(new) == [16, 17, 18, 19, 20, 21, 22]
 
 
+def test_a_pass_makes_no_file_in_the_directory_of_the_next_log_of_that_name():
+    """A later pass there would write over the file, and what is longer would stay behind it."""
+    house, log = keyed_house(23)
+    settle(house, log)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
+    for _ in range(3):  # leftovers, keys, groups
+        next(steps)()
+    copy = next(steps)
+    house.delete_log("t", 0)
+    house.log(**FIVE)
+    with pytest.raises(LogFailed):
+        copy()
+    with pytest.raises(CompactionAborted):
+        drive(steps)
+    assert not house.names(".cleaned")
+
+
 def test_retention_waits_for_the_pass():
     house, log = keyed_house(23, cleanup_policy=("compact", "delete"))
     log.update_config(log.config.with_overrides({"retention.bytes": "0"}))
