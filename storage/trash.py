@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from storage.files.filesystem import FileSystem
+from storage.files.room import NO_DESCRIPTOR
 
 FOREVER_MS: Final = 1 << 64  # as the time it makes everything due: no delay is longer
 
@@ -52,7 +53,9 @@ class Trash:
         with self._lock:
             paths, self._files = _split(self._files, now_ms)
             directories, self._directories = _split(self._directories, now_ms)
-        return Purge(self._filesystem, paths, directories) if paths or directories else None
+        if not paths and not directories:
+            return None
+        return Purge(self._filesystem, paths, directories, self.toss_directory)
 
 
 def _split(items: _Due, now_ms: int) -> tuple[list[str], _Due]:
@@ -62,13 +65,21 @@ def _split(items: _Due, now_ms: int) -> tuple[list[str], _Due]:
 
 
 class Purge:
-    """Removes files and directories; `complaints` says what could not be removed."""
+    """Removes files and directories; `complaints` says what could not be removed.
 
-    __slots__ = ("_directories", "_filesystem", "_paths", "complaints")
+    To list a directory takes a descriptor. If there is none, it goes back into the trash.
+    """
+
+    __slots__ = ("_directories", "_filesystem", "_paths", "_put_back", "complaints")
 
     def __init__(
-        self, filesystem: FileSystem, paths: Sequence[str], directories: Sequence[str]
+        self,
+        filesystem: FileSystem,
+        paths: Sequence[str],
+        directories: Sequence[str],
+        put_back: Callable[[int, str], None],
     ) -> None:
+        self._put_back = put_back
         self._filesystem = filesystem
         self._paths = paths
         self._directories = directories
@@ -89,6 +100,9 @@ class Purge:
                     self._filesystem.unlink(posixpath.join(directory, name))
                 self._filesystem.rmdir(directory)
             except OSError as error:
+                if error.errno in NO_DESCRIPTOR:
+                    self._put_back(0, directory)
+                    continue
                 self.complaints.append(
                     f"cannot delete {directory}: {error}; the next start tries again"
                 )

@@ -1,5 +1,7 @@
 """Deleted files and directories: when they are due, and failed removals."""
 
+import errno
+
 import pytest
 
 from storage.trash import FOREVER_MS, Trash
@@ -69,3 +71,17 @@ def test_a_failed_removal_is_reported_and_does_not_block_the_others(filesystem):
     assert left(filesystem) == ["/d/a.deleted"]
     (complaint,) = purge.complaints
     assert "cannot delete /d/a.deleted" in complaint
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_a_directory_waits_for_a_descriptor(filesystem, number):
+    """The next start would try again, and until then the topic would take up its space."""
+    trash = Trash(filesystem)
+    trash.toss_directory(5, "/dd")
+    filesystem.fail("list", error=number)
+    purge = trash.begin_purge(5)
+    purge.run()
+    assert filesystem.exists("/dd")
+    assert purge.complaints == []
+    trash.begin_purge(5).run()
+    assert not filesystem.exists("/dd")
