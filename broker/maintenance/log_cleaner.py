@@ -152,6 +152,8 @@ class LogCleaner:
             cleanable = await warm(
                 self._services.pool, partial(find_cleanable, log, now_ms, recovery_point)
             )
+            if not cleanable.dirty_bytes:
+                return  # its dirty records were deleted meanwhile
             result = await self._drive(compact(log, cleanable, self._limits(), now_ms))
         except CompactionAborted as reason:
             logger.debug("compaction of %(log)s ended: %(reason)s", {"log": log, "reason": reason})

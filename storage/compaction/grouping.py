@@ -34,12 +34,15 @@ def source_segments(log: Log, end_offset: int) -> list[SourceSegment]:
 
 
 def appended_after(log: Log, offset: int) -> list[AppendedPart]:
-    """Return what the log has from the segment at `offset` on, as far as it was appended."""
+    """Return what the log has from the segment at `offset` on, as far as it was appended.
+
+    Nothing if the offset lies in the active segment: the log may begin there.
+    """
     segments = [one for one in log.segments.all if one.base_offset >= offset]
     ends = [*(one.base_offset for one in segments[1:]), log.end_offset]
     return [
         AppendedPart(one.log_file, one.base_offset, end, one.log_file.size)
-        for one, end in zip(segments, ends, strict=True)
+        for one, end in zip(segments, ends, strict=False)
     ]
 
 

@@ -194,6 +194,19 @@ async def test_a_deleted_topic_ends_its_pass(rig):
     await cleaner.stop()
 
 
+async def test_records_that_are_deleted_before_their_pass_begins_are_not_compacted(rig):
+    log = await dirty_log(rig, cleanup_policy="compact,delete", min_cleanable_dirty_ratio="0")
+    cleaner = LogCleaner(rig.services)
+    assert await cleaner._filthiest() is log
+    log.delete_records_before(log.end_offset)  # and the pass first writes the start offset
+    await cleaner._clean(log)
+    assert log.start_offset == log.end_offset
+    assert await cleaner._filthiest() is None
+    fill(log, 60)
+    settle(log)
+    assert await cleaner._filthiest() is log, "it was not given up"
+
+
 async def test_a_disabled_cleaner_runs_no_pass(rig):
     rig.services.reconfigure(rig.services.config)
     log = await dirty_log(rig)

@@ -300,6 +300,15 @@ def test_retention_waits_for_the_pass():
     assert log.start_offset >= 20
 
 
+def test_a_log_that_begins_in_its_active_segment_is_compacted():
+    house, log = keyed_house(23, cleanup_policy=("compact", "delete"))
+    settle(house, log)
+    delete_records(house, log, 22)
+    result = clean(house, log)
+    assert (result.start_offset, result.end_offset) == (22, 22)
+    assert offsets(log) == [22]
+
+
 def test_a_pass_does_not_begin_during_a_deletion():
     house, log = keyed_house(23, cleanup_policy=("compact", "delete"))
     settle(house, log)
