@@ -81,7 +81,8 @@ class Log(LogTrimming):
     def update_config(self, config: TopicConfig) -> None:
         """Apply another configuration, from the next call on."""
         self.config = config
-        self.segments.compacted = "compact" in config.cleanup_policy
+        if self.segments.be_compacted(compacted="compact" in config.cleanup_policy):
+            self.home.checkpoint_changes += 1
         if config.write_caching != self.write_caching:
             self.write_caching = config.write_caching
             counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes

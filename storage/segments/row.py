@@ -53,6 +53,7 @@ class Segments:
         "cleaned_offset",
         "compacted",
         "held",
+        "holes_unknown_below",
         "soundness",
     )
 
@@ -61,6 +62,7 @@ class Segments:
         self.active = segments[-1]
         self.compacted = False  # whether cleanup.policy has compact
         self.cleaned_offset = cleaned_offset  # compaction has cleaned up to here, and left holes
+        self.holes_unknown_below = 0  # a crash may have hidden how far compaction has got
         self.held = False  # a compaction or a deletion is at work: no other may begin
         self.aborting: list[Segment] = []  # those whose lists of aborted transactions have entries
         self._note_aborting()
@@ -150,6 +152,18 @@ class Segments:
             if segment.base_offset == self._durable_base:
                 self.note_durable(self._durable_offset, merged.base_offset, merged.size)
         self.soundness.trust_from(merged.base_offset, 0)
+
+    def be_compacted(self, *, compacted: bool) -> bool:
+        """Note whether cleanup.policy has compact; return whether the cleaned offset has moved.
+
+        Compaction leaves its cleaned offset to the next checkpoint, and a crash may come before. As
+        long as the log is compacted it may have holes anywhere. Then the offset must cover them.
+        """
+        moves = self.compacted and not compacted and self.cleaned_offset < self.holes_unknown_below
+        if moves:
+            self.cleaned_offset = self.holes_unknown_below
+        self.compacted = compacted
+        return moves
 
     @property
     def holes_below(self) -> int:

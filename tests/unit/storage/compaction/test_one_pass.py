@@ -139,6 +139,28 @@ def test_holes_are_readable_when_the_policy_changes_during_a_pass():
     assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 12]
 
 
+@pytest.mark.parametrize("swapped", [0, 2])
+def test_holes_of_a_pass_that_a_crash_ended_stay_readable(swapped):
+    """The crash came before a checkpoint had the cleaned offset."""
+    house, log = keyed_house(0)
+    for n in range(40):
+        log.append(keyed([(b"hot" if n % 2 else b"c%02d" % n, b"v%02d" % n)]), NOW)
+    settle(house, log)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
+    while log.segments.all[swapped].size == 5 * ONE:
+        next(steps)()
+    house.crash("kept")
+    log = house.restart(**FIVE)
+    wanted = records_of(log)
+    assert [record.offset for record in wanted[:3]] == [0, 2, 4]
+    assert log.segments.cleaned_offset == 0
+    log.update_config(log.config.with_overrides({"cleanup.policy": "delete"}))
+    assert records_of(log) == wanted
+    house.stop()
+    log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
+    assert records_of(log) == wanted
+
+
 def test_holes_behind_a_full_map_are_readable_when_the_topic_is_no_longer_compacted():
     house, log = keyed_house(12, keys=12, internal_segment_bytes=2_000)
     for epoch in range(6):
