@@ -108,6 +108,9 @@ class _Loading:
     def load(self) -> Log:
         home, known, report = self.home, self.known, self.report
         listing = list_files(home, known.directory, report, self.now_ms)
+        if listing.holes_below > known.cleaned_offset and not self.is_compacted:
+            known = self.known = known._replace(cleaned_offset=listing.holes_below)
+            home.checkpoint_changes += 1
         segments = self.segments = self._open_segments(listing)
         snapshots = SnapshotFiles(known.directory, listing.snapshots)
         end_offset = self._clean_end(segments[-1])
@@ -149,6 +152,11 @@ class _Loading:
         """Release the files: a log that is not open holds no descriptors."""
         for segment in self.segments:
             segment.files.forget()
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the log may have holes anywhere."""
+        return "compact" in self.config.cleanup_policy
 
     # -- Segments -----------------------------------------------------------------------------
 
@@ -289,7 +297,7 @@ class _Loading:
             recovery_point,
             config,
             Holes.of(
-                is_compacted="compact" in config.cleanup_policy,
+                is_compacted=self.is_compacted,
                 cleaned_offset=known.cleaned_offset,
                 recovery_point=recovery_point,
                 has_checkpoint=known.has_recovery_points,

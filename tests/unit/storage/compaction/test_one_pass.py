@@ -161,6 +161,26 @@ def test_holes_of_a_pass_that_a_crash_ended_stay_readable(swapped):
     assert records_of(log) == wanted
 
 
+def test_holes_of_a_swap_that_the_start_finishes_are_readable():
+    """A failed sync kept the removal of the .swap files from the disk."""
+    house, log = keyed_house(0)
+    for n in range(40):
+        log.append(keyed([(b"hot" if n % 2 else b"c%02d" % n, b"v%02d" % n)]), NOW)
+    settle(house, log)
+    steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
+    while not house.names(".log.swap"):
+        next(steps)()
+    house.crash("kept")
+    delete = FIVE | {"cleanup_policy": ("delete",)}
+    log = house.restart(**delete)
+    assert [record.offset for record in records_of(log)[:5]] == [0, 2, 4, 5, 6]
+    assert log.segments.cleaned_offset == 5
+    house.stop()
+    log = house.restart(**delete)
+    assert log.segments.cleaned_offset == 5
+    assert log.read(1, ONE).position == ONE
+
+
 def test_holes_behind_a_full_map_are_readable_when_the_topic_is_no_longer_compacted():
     house, log = keyed_house(12, keys=12, internal_segment_bytes=2_000)
     for epoch in range(6):
