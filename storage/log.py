@@ -43,6 +43,7 @@ from storage.log_trimming import LogTrimming
 from storage.producers.producer_state import EPOCHS_RISE_SINCE
 from storage.rolling import is_roll_due, roll_after_ms
 from storage.segments.abort_index import AbortedTransaction
+from storage.segments.holes import note_policy
 from storage.segments.segment import Segment
 
 __all__ = ["Appended", "Log"]
@@ -81,8 +82,8 @@ class Log(LogTrimming):
     def update_config(self, config: TopicConfig) -> None:
         """Apply another configuration, from the next call on."""
         self.config = config
-        if self.segments.be_compacted(compacted="compact" in config.cleanup_policy):
-            self.home.checkpoint_changes += 1
+        is_compacted = "compact" in config.cleanup_policy
+        self.home.checkpoint_changes += note_policy(self.segments, compacted=is_compacted)
         if config.write_caching != self.write_caching:
             self.write_caching = config.write_caching
             counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes
@@ -217,8 +218,7 @@ class Log(LogTrimming):
 
         Raises LogFailed; the log is then as before.
         """
-        failed = self.failed
-        if failed is not None:
+        if (failed := self.failed) is not None:
             raise LogFailed(failed.path, failed.reason)
         batch = build_marker(marker, now_ms)
         header = read_header(batch)

@@ -104,13 +104,13 @@ class _Loading:
         self.report = report
         self.segments: list[Segment] = []
         self.are_aborts_rebuilt = False
+        self.is_compacted = "compact" in config.cleanup_policy
 
     def load(self) -> Log:
         home, known, report = self.home, self.known, self.report
         listing = list_files(home, known.directory, report, self.now_ms)
         if listing.holes_below > known.cleaned_offset and not self.is_compacted:
             known = self.known = known._replace(cleaned_offset=listing.holes_below)
-            home.checkpoint_changes += 1
         segments = self.segments = self._open_segments(listing)
         snapshots = SnapshotFiles(known.directory, listing.snapshots)
         end_offset = self._clean_end(segments[-1])
@@ -124,8 +124,7 @@ class _Loading:
         found.producers.end_offset = found.end_offset
         if self.are_aborts_rebuilt or (not known.was_clean and found.producers.entries):
             # It may outlive the segments that it was replayed from.
-            tallies = abort_tallies(segments)
-            snapshots.take(found.producers, tallies, again=self.are_aborts_rebuilt)
+            snapshots.take(found.producers, abort_tallies(segments), again=self.are_aborts_rebuilt)
         epochs.drop_from(found.end_offset)
         start_offset = self._start_offset(segments[0], found)
         epochs.drop_before(start_offset)
@@ -142,7 +141,7 @@ class _Loading:
         )
         identity = LogIdentity(known.topic, known.partition, known.topic_id, known.directory)
         log = Log(home, identity, self.config, contents, known.leader_epoch)
-        if not known.was_clean and log.segments.compacted:
+        if not known.was_clean and self.is_compacted:
             log.segments.holes_unknown_below = log.segments.active.base_offset
         if not listing.logs:
             log.unsynced.note_created([], [known.directory])
@@ -152,11 +151,6 @@ class _Loading:
         """Release the files: a log that is not open holds no descriptors."""
         for segment in self.segments:
             segment.files.forget()
-
-    @property
-    def is_compacted(self) -> bool:
-        """Whether the log may have holes anywhere."""
-        return "compact" in self.config.cleanup_policy
 
     # -- Segments -----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from config.topic import TopicConfig
 from storage.errors import AppendFailed, DamagedLog
 from storage.files.filenames import OFFSET_MAX
 from storage.files.open_files import OpenFiles
+from storage.segments import holes
 from storage.segments.abort_index import (
     BLOCK_ENTRIES,
     AbortedTransaction,
@@ -153,38 +154,15 @@ class Segments:
                 self.note_durable(self._durable_offset, merged.base_offset, merged.size)
         self.soundness.trust_from(merged.base_offset, 0)
 
-    def be_compacted(self, *, compacted: bool) -> bool:
-        """Note whether cleanup.policy has compact; return whether the cleaned offset has moved.
-
-        Compaction leaves its cleaned offset to the next checkpoint, and a crash may come before. As
-        long as the log is compacted it may have holes anywhere. Then the offset must cover them.
-        """
-        moves = self.compacted and not compacted and self.cleaned_offset < self.holes_unknown_below
-        if moves:
-            self.cleaned_offset = self.holes_unknown_below
-        self.compacted = compacted
-        return moves
-
     @property
     def holes_below(self) -> int:
-        """The offset below which a hole in the log is compaction's work, not damage.
-
-        A pass copies whole segments, also the one in which its map of keys was full. So behind the
-        cleaned offset that segment has holes, too, where aborted transactions were.
-        """
-        if self.compacted:
-            return OFFSET_MAX
-        cleaned_offset = self.cleaned_offset
-        if not cleaned_offset:
-            return 0
-        index = bisect_left(self.all, cleaned_offset, key=_base_offset)
-        return self.all[index].base_offset if index < len(self.all) else cleaned_offset
+        """The offset below which a hole in the log is compaction's work, not damage."""
+        return OFFSET_MAX if self.compacted else holes.known_below(self.all, self.cleaned_offset)
 
     def drop_first(self, count: int) -> list[Segment]:
         """Remove the oldest segments from the row and return them; the active one stays."""
         assert count < len(self.all), "a log has an active segment"
-        gone = self.all[:count]
-        del self.all[:count]
+        gone, self.all[:count] = self.all[:count], []
         self._note_aborting()
         for segment in gone:
             self.soundness.forget(segment.base_offset)
