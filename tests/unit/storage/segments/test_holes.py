@@ -85,6 +85,8 @@ def test_holes_of_a_pass_that_a_crash_ended_stay_readable(swapped):
     while log.segments.all[swapped].size == 5 * ONE:
         next(steps)()
     house.crash("kept")
+    house.restart(**FIVE)
+    house.stop()
     log = house.restart(**FIVE)
     wanted = records_of(log)
     assert [record.offset for record in wanted[:3]] == [0, 2, 4]
