@@ -300,11 +300,13 @@ MUTANTS = (
         "storage/opening/swap_recovery.py",
         """\
     swaps = [name for name in swaps if name not in undone]
-    for name in [name""",
+    holes_below = 0
+""",
         """\
     _remove(home, directory, [name for name in swaps if name not in undone])
     swaps = []
-    for name in [name""",
+    holes_below = 0
+""",
     ),
     Mutant(
         "snapshot-of-metadata-ahead-of-its-log",
