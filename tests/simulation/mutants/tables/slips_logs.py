@@ -243,7 +243,7 @@ MUTANTS = (
         "records younger than min.compaction.lag.ms are compacted",
         "storage/compaction/cleanable.py",
         """\
-        if config.min_compaction_lag_ms and segment.max_timestamp > youngest_ms:
+        if config.min_compaction_lag_ms and newest_ms(segment) > youngest_ms:
             break
 """,
         """\
