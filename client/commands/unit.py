@@ -175,14 +175,14 @@ def quoted(word: str, *, is_command: bool = True) -> str:
 
     Only command lines have variables.
     """
-    quoted = word.replace("\\", "\\\\").replace("%", "%%")
+    written = word.replace("\\", "\\\\").replace("%", "%%")
     if is_command:
-        quoted = quoted.replace("$", "$$")
+        written = written.replace("$", "$$")
     if not word or any(char.isspace() or char in "\"';" for char in word):
         for char, escape in (('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-            quoted = quoted.replace(char, escape)
-        return f'"{quoted}"'
-    return quoted
+            written = written.replace(char, escape)
+        return f'"{written}"'
+    return written
 
 
 def _address(host: str, port: int) -> str:

@@ -117,6 +117,7 @@ class KafkaDialect:
         encode(response, parts)
         if len(parts) > 1:
             return _framed(head, parts)
+        # As there, without a call.
         _SIZE.pack_into(head, 0, len(head) - _SIZE.size)
         return parts
 

@@ -121,8 +121,8 @@ class SegmentIndexes:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next batch needs an entry and one of the indexes has no room for it."""
-        if self.unindexed_bytes <= self.interval_bytes or self.is_given_up:
+        """Whether one of the indexes has no room for the entry of a batch that needs one."""
+        if self.is_given_up:
             return False
         try:
             return self.offset.is_full or self.time.is_full

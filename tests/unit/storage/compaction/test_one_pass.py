@@ -28,14 +28,7 @@ from tests.support.compacting import (
     records_of_all,
     settle,
 )
-from tests.support.log_house import (
-    NOW,
-    House,
-    append,
-    apply_retention,
-    delete_records,
-    flush,
-)
+from tests.support.log_house import NOW, House, append, apply_retention, delete_records, flush
 from tests.support.thorough import share_of
 
 
