@@ -173,10 +173,10 @@ def test_files_of_another_user_are_named(data: Path, monkeypatch: pytest.MonkeyP
 
     def another(path: str) -> os.stat_result:
         stat = found(path)
-        return os.stat_result((*stat[:4], 4242, *stat[5:])) if "t-1" in path else stat
+        return os.stat_result((*stat[:4], 4242, *stat[5:])) if "/t-1" in path else stat
 
     monkeypatch.setattr(os, "lstat", another)
-    monkeypatch.setattr(os, "access", lambda path, _: "t-1" not in path)
+    monkeypatch.setattr(os, "access", lambda path, _: "/t-1" not in path)
     assert {("owner", WARNING), ("owner", BAD)} <= weights(list(check_directory(str(data))))
 
 
