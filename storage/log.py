@@ -43,7 +43,6 @@ from storage.log_trimming import LogTrimming
 from storage.producers.producer_state import EPOCHS_RISE_SINCE
 from storage.rolling import is_roll_due, roll_after_ms
 from storage.segments.abort_index import AbortedTransaction
-from storage.segments.holes import note_policy
 from storage.segments.segment import Segment
 
 __all__ = ["Appended", "Log"]
@@ -83,7 +82,7 @@ class Log(LogTrimming):
         """Apply another configuration, from the next call on."""
         self.config = config
         is_compacted = "compact" in config.cleanup_policy
-        self.home.checkpoint_changes += note_policy(self.segments, compacted=is_compacted)
+        self.home.checkpoint_changes += self.segments.cleaned.note_policy(compacted=is_compacted)
         if config.write_caching != self.write_caching:
             self.write_caching = config.write_caching
             counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes

@@ -61,7 +61,7 @@ class LogReader(LogState):
             if found is None:
                 return None
             return segments.soundness.checked(
-                active, found, start_offset, self.end_offset, segments.cleaned_offset
+                active, found, start_offset, self.end_offset, segments.cleaned.offset
             )
         try:
             return segments.read(
@@ -83,7 +83,7 @@ class LogReader(LogState):
         segments, end_offset = self.segments, self.high_watermark
         holes_below = segments.holes_below
         if holes_below:  # the active segment has none, unless it was closed once
-            cleaned_before = max(segments.active.base_offset, segments.cleaned_offset)
+            cleaned_before = max(segments.active.base_offset, segments.cleaned.offset)
             holes_below = min(holes_below, cleaned_before)
             if start_offset < holes_below:
                 end_offset = min(end_offset, segments.end_of(piece, start_offset))

@@ -144,9 +144,9 @@ class OffsetCheckpoints:
             if log.next_start_offset > log.start_offset
         ]
         cleaned = self.cleaned_offsets | {
-            key: log.segments.cleaned_offset
+            key: log.segments.cleaned.offset
             for key, log in logs.items()
-            if log.segments.cleaned_offset > 0
+            if log.segments.cleaned.offset > 0
         }
         captured = self._captured = {
             filenames.RECOVERY_POINT_CHECKPOINT: points,

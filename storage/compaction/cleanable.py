@@ -78,7 +78,7 @@ def find_cleanable(log: Log, now_ms: int, recovery_point: int | None = None) -> 
 
 def _first_dirty(log: Log) -> int:
     """Return where the last pass ended; the log start offset if that is outside the log."""
-    cleaned_offset = log.segments.cleaned_offset
+    cleaned_offset = log.segments.cleaned.offset
     if cleaned_offset > log.end_offset:
         _log.warning(
             "The last checkpoint dirty offset for partition %(topic)s-%(partition)d is %(offset)d,"
@@ -92,6 +92,6 @@ def _first_dirty(log: Log) -> int:
                 "start_offset": log.start_offset,
             },
         )
-        log.segments.cleaned_offset = log.start_offset
+        log.segments.cleaned.offset = log.start_offset
         log.home.checkpoint_changes += 1
-    return max(log.segments.cleaned_offset, log.start_offset)
+    return max(log.segments.cleaned.offset, log.start_offset)

@@ -87,7 +87,7 @@ def compact(log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> 
         result = yield from _Pass(log, cleanable, limits, now_ms).steps()
     finally:
         log.segments.held = False
-    log.segments.cleaned_offset = result.end_offset
+    log.segments.cleaned.offset = result.end_offset
     if had_aborts or log.segments.aborting:  # what the last snapshot says of them is out of date
         log.snapshots.take(log.producers, abort_tallies(log.segments.aborting), again=True)
     log.home.checkpoint_changes += 1
@@ -167,8 +167,8 @@ class _Pass:
         """Note that the log is clean up to the end of a group, as far as its keys are known."""
         segments = self.log.segments
         reached = min(group[-1].file.end_offset, self.result.end_offset)
-        if reached > segments.cleaned_offset:
-            segments.cleaned_offset = reached
+        if reached > segments.cleaned.offset:
+            segments.cleaned.offset = reached
             self.log.home.checkpoint_changes += 1
 
     def _compact_group(

@@ -142,7 +142,7 @@ class _Loading:
         identity = LogIdentity(known.topic, known.partition, known.topic_id, known.directory)
         log = Log(home, identity, self.config, contents, known.leader_epoch)
         if self.is_compacted:  # also after a clean stop: an earlier start may have been unclean
-            log.segments.holes_unknown_below = log.segments.active.base_offset
+            log.segments.cleaned.unknown_below = log.segments.active.base_offset
         if not listing.logs:
             log.unsynced.note_created([], [known.directory])
         return log

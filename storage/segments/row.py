@@ -19,13 +19,13 @@ from config.topic import TopicConfig
 from storage.errors import AppendFailed, DamagedLog
 from storage.files.filenames import OFFSET_MAX
 from storage.files.open_files import OpenFiles
-from storage.segments import holes
 from storage.segments.abort_index import (
     BLOCK_ENTRIES,
     AbortedTransaction,
     Tally,
     collect_apart,
 )
+from storage.segments.cleaned import Cleaned
 from storage.segments.log_file import LogSlice
 from storage.segments.segment import Segment
 from storage.segments.soundness import Soundness
@@ -51,19 +51,15 @@ class Segments:
         "aborting",
         "active",
         "all",
-        "cleaned_offset",
-        "compacted",
+        "cleaned",
         "held",
-        "holes_unknown_below",
         "soundness",
     )
 
     def __init__(self, segments: list[Segment], end_offset: int, cleaned_offset: int = 0) -> None:
         self.all = segments
         self.active = segments[-1]
-        self.compacted = False  # whether cleanup.policy has compact
-        self.cleaned_offset = cleaned_offset  # compaction has cleaned up to here, and left holes
-        self.holes_unknown_below = 0  # a crash may have hidden how far compaction has got
+        self.cleaned = Cleaned(cleaned_offset)
         self.held = False  # a compaction or a deletion is at work: no other may begin
         self.aborting: list[Segment] = []  # those whose lists of aborted transactions have entries
         self._note_aborting()
@@ -157,12 +153,13 @@ class Segments:
     @property
     def holes_below(self) -> int:
         """The offset below which a hole in the log is compaction's work, not damage."""
-        return OFFSET_MAX if self.compacted else holes.known_below(self.all, self.cleaned_offset)
+        return self.cleaned.holes_below(self.all)
 
     def drop_first(self, count: int) -> list[Segment]:
         """Remove the oldest segments from the row and return them; the active one stays."""
         assert count < len(self.all), "a log has an active segment"
-        gone, self.all[:count] = self.all[:count], []
+        gone = self.all[:count]
+        del self.all[:count]
         self._note_aborting()
         for segment in gone:
             self.soundness.forget(segment.base_offset)

@@ -90,7 +90,7 @@ class Life:
         assert [r.offset for r in found] == sorted({r.offset for r in found})
         assert all(self.records[r.offset] == r for r in found)
         assert newest(found) == newest(self.records[o] for o in sorted(self.records))
-        reached = self.log.segments.cleaned_offset
+        reached = self.log.segments.cleaned.offset
         old = [r for r in found if r.offset < reached]
         assert len({r.key for r in old}) == len(old), "one record a key below the clean point"
 

@@ -60,4 +60,4 @@ def test_the_callers_thread_copies_no_producers(monkeypatch):
     monkeypatch.setattr(log.producers, "entries", Uncopied(log.producers.entries))
     drive(compact(log, find_cleanable(log, NOW), limits(), NOW))
     assert 19 in [record.offset for record in records_of(log)]
-    assert log.segments.cleaned_offset == 20
+    assert log.segments.cleaned.offset == 20

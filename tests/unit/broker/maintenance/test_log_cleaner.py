@@ -58,7 +58,7 @@ async def cleaned(rig, *logs):
     cleaner = LogCleaner(rig.services)
     cleaner.start()
     await until(
-        lambda: all(log.segments.cleaned_offset == log.segments.active.base_offset for log in logs)
+        lambda: all(log.segments.cleaned.offset == log.segments.active.base_offset for log in logs)
     )
     await cleaner.stop()
 
@@ -72,16 +72,16 @@ async def test_dirty_logs_are_compacted_and_the_checkpoint_advances(rig, tmp_pat
     assert all(len(records_of(log)) < 15 for log in logs)
     await rig.services.checkpoints.write()
     lines = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
-    assert sorted(lines[2:]) == [f"{name} 0 {logs[0].segments.cleaned_offset}" for name in "abc"]
+    assert sorted(lines[2:]) == [f"{name} 0 {logs[0].segments.cleaned.offset}" for name in "abc"]
     assert "compacted a-0 (dirty section [0, " in caplog.text
 
 
 async def test_the_dirtiest_comes_first(rig):
     logs = [await dirty_log(rig, name) for name in ("a", "b")]
     cleaner = LogCleaner(rig.services)
-    logs[0].segments.cleaned_offset = logs[0].segments.all[3].base_offset
+    logs[0].segments.cleaned.offset = logs[0].segments.all[3].base_offset
     assert await cleaner._filthiest() is logs[1]
-    logs[1].segments.cleaned_offset = logs[1].segments.all[-2].base_offset
+    logs[1].segments.cleaned.offset = logs[1].segments.all[-2].base_offset
     assert await cleaner._filthiest() is logs[0]
     logs[0].update_config(logs[0].config.with_overrides({"min.cleanable.dirty.ratio": "1"}))
     assert await cleaner._filthiest() is None
@@ -127,14 +127,14 @@ async def test_damage_is_reported_once_and_other_logs_are_still_compacted(rig, c
     damaged.segments.all[2].log_file.file().pwrite(b"\xff\xff\xff", 80)
     cleaner = LogCleaner(rig.services)
     cleaner.start()
-    await until(lambda: sound.segments.cleaned_offset and "uncleanable" in caplog.text)
+    await until(lambda: sound.segments.cleaned.offset and "uncleanable" in caplog.text)
     await asyncio.sleep(0.05)
     await cleaner.stop()
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1
     assert path in errors[0].getMessage()
     assert "position" in errors[0].getMessage()
-    assert damaged.segments.cleaned_offset == 0
+    assert damaged.segments.cleaned.offset == 0
     assert not damaged.segments.held
 
 
@@ -215,7 +215,7 @@ async def test_a_disabled_cleaner_runs_no_pass(rig):
     cleaner.start()
     await asyncio.sleep(0.02)
     await cleaner.stop()
-    assert log.segments.cleaned_offset == 0
+    assert log.segments.cleaned.offset == 0
 
 
 async def test_a_stop_ends_a_pass_that_waits_for_its_turn(rig):
@@ -227,7 +227,7 @@ async def test_a_stop_ends_a_pass_that_waits_for_its_turn(rig):
     async with asyncio.timeout(5):
         await cleaner.stop()
     assert not log.segments.held
-    assert log.segments.cleaned_offset == 0
+    assert log.segments.cleaned.offset == 0
 
 
 async def test_fetches_see_no_gap_and_no_error_while_segments_are_swapped(rig):
@@ -235,7 +235,7 @@ async def test_fetches_see_no_gap_and_no_error_while_segments_are_swapped(rig):
     cleaner = LogCleaner(rig.services)
     cleaner.start()
     numbers = 400
-    while log.segments.cleaned_offset < 1000:
+    while log.segments.cleaned.offset < 1000:
         fill(log, 40, start=numbers)
         numbers += 40
         settle(log)

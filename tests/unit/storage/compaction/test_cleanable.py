@@ -89,17 +89,17 @@ def test_old_dirty_records_are_overdue():
     log.update_config(log.config.with_overrides({"max.compaction.lag.ms": str(HOUR)}))
     assert not find_cleanable(log, NOW + HOUR).is_overdue
     assert find_cleanable(log, NOW + HOUR + 1).is_overdue
-    log.segments.cleaned_offset = 20
+    log.segments.cleaned.offset = 20
     assert not find_cleanable(log, NOW + 9 * HOUR).is_overdue
 
 
 def test_a_checkpoint_outside_the_log_counts_as_none(caplog):
     house, log = filled()
-    log.segments.cleaned_offset = 24
+    log.segments.cleaned.offset = 24
     assert find_cleanable(log, NOW).start_offset == 0
     assert "larger than the log end offset 23" in caplog.text
-    assert log.segments.cleaned_offset == 0
-    log.segments.cleaned_offset = 3
+    assert log.segments.cleaned.offset == 0
+    log.segments.cleaned.offset = 3
     delete_records(house, log, 7)
     assert find_cleanable(log, NOW).start_offset == 7
 

@@ -75,7 +75,7 @@ def test_a_compacted_log_survives_a_clean_and_an_unclean_restart():
         getattr(house, end)()
         log = house.restart(**FIVE)
         assert records_of(log) == wanted, end
-        assert log.segments.cleaned_offset == 20, end
+        assert log.segments.cleaned.offset == 20, end
         assert log.end_offset == 23, end
         assert house.filesystem.read("/data/cleaner-offset-checkpoint") == b"0\n1\nt 0 20\n"
         assert find_cleanable(log, NOW).dirty_bytes == 0
@@ -179,7 +179,7 @@ def test_damage_ends_the_pass_with_its_position_and_changes_nothing():
         assert house.names() == names
         assert log.size_bytes == sizes
         assert not log.segments.held
-        assert log.segments.cleaned_offset == 0
+        assert log.segments.cleaned.offset == 0
 
 
 def test_closing_a_log_ends_its_pass():

@@ -138,7 +138,7 @@ def test_readers_of_committed_records_see_the_same_before_and_after(seed):
     assert live(by_markers(life.log)) | live(life.committed) == live(by_markers(life.log))
     assert by_lists(life.log) == by_markers(life.log)
     inactive = [
-        one for one in headers_of(life.log) if one.base_offset < life.log.segments.cleaned_offset
+        one for one in headers_of(life.log) if one.base_offset < life.log.segments.cleaned.offset
     ]
     data = [one for one in inactive if one.record_count and not one.is_control]
     assert sum(one.record_count for one in data) <= 7
@@ -161,7 +161,7 @@ def life_to_clean():
             life.end(pid, commit=pid % 2 == 0)
         life.log.roll(NOW)
         life.append(None)
-        if life.log.segments.cleaned_offset == 0:
+        if life.log.segments.cleaned.offset == 0:
             clean(life.house, life.log)
     settle(life.house, life.log)
     return life

@@ -39,7 +39,7 @@ def test_a_group_that_loses_no_records_is_not_swapped():
     clean(house, log)
     assert house.names(".log") == names
     assert not house.names(".deleted")
-    assert log.segments.cleaned_offset == 10
+    assert log.segments.cleaned.offset == 10
 
 
 def test_a_swap_waits_for_a_checkpoint():

@@ -67,7 +67,7 @@ def test_a_hole_is_an_error_unless_compaction_made_it(log):
     arguments = {"limit": 12, "end_offset": 14, "at_least_one_batch": True}
     with pytest.raises(HoleInLogError):
         log.segments.read(6, 1000, **arguments)
-    log.segments.compacted = True
+    log.segments.cleaned.compacted = True
     found = log.segments.read(6, 1000, **arguments)
     assert len(found) == 2 * SIZE
     assert log.segments.read(6, 1000, **(arguments | {"limit": 10})) is None

@@ -350,7 +350,7 @@ def compacted(bases, *, at, bit):
     data = house.filesystem.live_bytes(house.path(LOG))
     house.filesystem.edit(house.path(LOG), at, bytes([data[at] ^ bit]))
     log = house.restart(**config)
-    log.segments.compacted = True
+    log.segments.cleaned.compacted = True
     return log
 
 

@@ -90,7 +90,7 @@ def test_holes_of_a_pass_that_a_crash_ended_stay_readable(swapped):
     log = house.restart(**FIVE)
     wanted = records_of(log)
     assert [record.offset for record in wanted[:3]] == [0, 2, 4]
-    assert log.segments.cleaned_offset == 0
+    assert log.segments.cleaned.offset == 0
     log.update_config(log.config.with_overrides({"cleanup.policy": "delete"}))
     assert records_of(log) == wanted
     house.stop()
@@ -111,10 +111,10 @@ def test_holes_of_a_swap_that_the_start_finishes_are_readable():
     delete = FIVE | {"cleanup_policy": ("delete",)}
     log = house.restart(**delete)
     assert [record.offset for record in records_of(log)[:5]] == [0, 2, 4, 5, 6]
-    assert log.segments.cleaned_offset == 5
+    assert log.segments.cleaned.offset == 5
     house.stop()
     log = house.restart(**delete)
-    assert log.segments.cleaned_offset == 5
+    assert log.segments.cleaned.offset == 5
     assert log.read(1, ONE).position == ONE
 
 
@@ -128,7 +128,7 @@ def test_holes_behind_a_full_map_are_readable_when_the_topic_is_no_longer_compac
         log_transactions.end(log, 6, commit=False, epoch=epoch + 1)
     clean(house, log, map_bytes_max=11 * 24)
     wanted = records_of(log)
-    assert log.segments.cleaned_offset == 9
+    assert log.segments.cleaned.offset == 9
     assert [record.offset for record in wanted[10:15]] == [10, 11, 13, 15, 16]
     house.kill()
     log = house.restart(**(FIVE | {"cleanup_policy": ("delete",)}))
