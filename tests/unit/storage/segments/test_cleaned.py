@@ -74,6 +74,23 @@ def test_holes_are_readable_when_the_policy_changes_during_a_pass():
     assert offsets(log)[:7] == [0, 2, 4, 6, 8, 10, 12]
 
 
+def test_holes_of_an_earlier_crash_stay_readable_when_the_policy_changes_during_a_pass():
+    """The pass ends before them, since its map is full."""
+    house, log = keyed_house(0)
+    for n in range(40):
+        log.append(keyed([(b"hot" if n % 2 else b"c%02d" % n, b"v%02d" % n)]), NOW)
+    settle(house, log)
+    drive(compact(log, find_cleanable(log, NOW), limits(), NOW))
+    house.crash("kept")
+    log = house.restart(**FIVE)
+    wanted = records_of(log)
+    steps = compact(log, find_cleanable(log, NOW), limits(map_bytes_max=5 * 24), NOW)
+    next(steps)()
+    log.update_config(log.config.with_overrides({"cleanup.policy": "delete"}))
+    assert drive(steps).end_offset < log.segments.cleaned.unknown_below
+    assert records_of(log) == wanted
+
+
 @pytest.mark.parametrize("swapped", [0, 2])
 def test_holes_of_a_pass_that_a_crash_ended_stay_readable(swapped):
     """The crash came before a checkpoint had the cleaned offset."""
