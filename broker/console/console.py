@@ -115,6 +115,8 @@ class Console:
                         yield event("ended", {"reason": "Your right to see this has ended"})
                         return
                     yield piece
+            except ConsoleError as error:  # a right or a topic has gone, or the broker is busy
+                yield event("ended", {"reason": str(error)})
             finally:
                 metrics.http_viewers_now -= 1
                 await events.aclose()

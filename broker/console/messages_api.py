@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.console.answers import ConsoleError, data, data_of_parts, packed
@@ -27,6 +28,7 @@ from broker.console.record_pages import (
     Found,
     RecordPage,
     RecordSource,
+    Wanted,
     no_such_record,
 )
 from broker.console.record_views import view
@@ -177,35 +179,50 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     def still_may() -> bool:
         return visitor.may(READS, topic) and console.keeper.still_lets_in(request, visitor)
 
-    async def lines() -> AsyncGenerator[bytes, None]:
-        console.exports_now += 1
-        try:
-            async for piece in written():
-                yield piece
-        finally:
-            console.exports_now -= 1
-
-    async def written() -> AsyncGenerator[bytes, None]:
-        left, piece = limit, bytearray()
+    async def read() -> AsyncGenerator[list[Found], None]:
         for partition in partitions:
             log = partition.log
             position = max(log.start_offset, begin)
             async for _, records in source.forward(log.partition, position, log.high_watermark):
-                for found in records:
-                    if left and wanted(found):
-                        left -= 1
-                        piece += packed(exported(found)) + b"\n"
-                        if len(piece) >= PIECE_BYTES:
-                            yield bytes(piece)
-                            piece.clear()
-                        await source.budget.turn()
-                if not left or not still_may():
-                    break
-                yield b""  # is the visitor still there?
-        yield bytes(piece)
+                yield records
+                if not still_may():
+                    raise ConsoleError(403, "ENDED", "The right to read the topic has ended")
+
+    async def lines() -> AsyncGenerator[bytes, None]:
+        console.exports_now += 1
+        try:
+            async with aclosing(read()) as batches:
+                async for piece in _lines(batches, wanted, source.budget, limit):
+                    yield piece
+        except ConsoleError as error:  # without the last chunk: it is not whole
+            raise ConnectionAbortedError(str(error)) from error
+        finally:
+            console.exports_now -= 1
 
     headers = (("Content-Disposition", f'attachment; filename="{topic}.ndjson"'),)
     return HttpAnswer(200, lines(), LINES, headers)
+
+
+async def _lines(
+    batches: AsyncGenerator[list[Found], None], wanted: Wanted, budget: Budget, limit: int
+) -> AsyncGenerator[bytes, None]:
+    """Yield the first `limit` records as lines, in pieces; empty ones ask for the visitor."""
+    left, piece = limit, bytearray()
+    async for records in batches:
+        for found in records:
+            await budget.turn()
+            if not wanted(found):
+                continue
+            piece += packed(exported(found)) + b"\n"
+            left -= 1
+            if not left:
+                yield bytes(piece)
+                return
+            if len(piece) >= PIECE_BYTES:
+                yield bytes(piece)
+                piece.clear()
+        yield b""  # is the visitor still there?
+    yield bytes(piece)
 
 
 def exported(found: Found) -> dict[str, Any]:
@@ -238,26 +255,31 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
 
     topic = topic_of(request, visitor, console)
     visitor.must(READS, topic)
-    partitions, wanted = partitions_of(request, console, topic), filter_of(request)
-    at = {one.log.partition: one.log.high_watermark for one in partitions}
+    wanted = filter_of(request)
+    shape, partitions = _shape(console, topic), partitions_of(request, console, topic)
+    at = {one.log: one.log.high_watermark for one in partitions}
 
     async def arrivals() -> AsyncGenerator[bytes, None]:
+        nonlocal shape, partitions, at
         yield event("begun", {"partitions": len(partitions)})
         while True:
             await console.next_sample()
+            if (now := _shape(console, topic)) != shape:  # it has grown, or is created again
+                shape, partitions = now, partitions_of(request, console, topic)
+                at = {one.log: at.get(one.log, one.log.start_offset) for one in partitions}
             source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 16))
             page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
             skipped = 0
             for partition in partitions:
-                log, number = partition.log, partition.log.partition
-                begin = max(at[number], log.start_offset)
+                log = partition.log
+                begin = max(at[log], log.start_offset)
                 arrived = log.high_watermark - begin
                 if arrived > TAIL_MAX:
                     skipped += arrived - TAIL_MAX
                     begin = log.high_watermark - TAIL_MAX
                 if arrived > 0:
-                    page.add(number, log.start_offset, log.high_watermark, begin, 1)
-                at[number] = log.high_watermark
+                    page.add(log.partition, log.start_offset, log.high_watermark, begin, 1)
+                at[log] = log.high_watermark
             async with console.readers:
                 await page.read()
             found = []
@@ -267,3 +289,11 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
             yield event("messages", {"messages": found, "skipped": skipped})
 
     return console.stream(request, visitor, arrivals, lambda: visitor.may(READS, topic))
+
+
+def _shape(console: Console, topic: str) -> tuple[bytes, int]:
+    """Return a topic's id and how many partitions it has. Raises ConsoleError if it is gone."""
+    info = console.services.controller.image.topics.get(topic)
+    if info is None:
+        raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", f"There is no topic {topic} any more")
+    return info.topic_id, len(info.partitions)

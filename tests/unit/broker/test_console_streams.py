@@ -1,0 +1,124 @@
+"""Streams of the console while their topic, or the right to read it, goes."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.console import record_pages
+from broker.lifecycle.shutdown import EXIT_CLEAN
+from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionType, ResourceType
+from broker.security.acl.acl_entry import AclEntry
+from protocol.records import build
+from tests.support.console_client import ConsoleBroker, EventReader
+from tests.support.http_client import HttpClient
+from tests.unit.broker.test_console_actions import AUTHORIZER, USERS
+from tests.unit.broker.test_console_records import append, records
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[ConsoleBroker]:
+    found = await ConsoleBroker.start(tmp_path / "data")
+    await found.post("topics/create", {"name": "one", "partitions": 1})
+    yield found
+    assert await found.stop() == EXIT_CLEAN
+
+
+async def test_a_tail_ends_with_the_right_to_read(tmp_path: Path) -> None:
+    running = await ConsoleBroker.start(
+        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
+    )
+    authorizer = running.services.authorizer
+    assert authorizer is not None
+    entry = AclEntry(
+        ResourceType.TOPIC, "one", PatternType.LITERAL, "User:alice", "*",
+        AclOperation.READ, PermissionType.ALLOW,
+    )  # fmt: skip
+    authorizer.add(entry)
+    await running.post("login", {"user": "admin", "password": "secret"})
+    await running.post("topics/create", {"name": "one", "partitions": 1})
+    await running.post("login", {"user": "alice", "password": "wonder"})
+    reader = await EventReader.connect(running, "/api/v1/tail?topic=one")
+    assert await reader.head() == 200
+    kinds = []
+    async for kind, _ in reader.events():
+        kinds.append(kind)
+        if len(kinds) == 1:
+            authorizer.remove(entry)
+            append(running, "one", build(records(1)))
+    assert kinds == ["begun", "ended"]
+    reader.close()
+    assert await running.stop() == EXIT_CLEAN
+
+
+async def test_a_tail_goes_on_with_a_topic_that_is_created_again(running: ConsoleBroker) -> None:
+    append(running, "one", build(records(3)))
+    reader = await EventReader.connect(running, "/api/v1/tail?topic=one")
+    assert await reader.head() == 200
+    events = reader.events()
+    assert (await anext(events))[0] == "begun"
+    await running.post("topics/delete", {"name": "one", "confirm": "one"})
+    await running.post("topics/create", {"name": "one", "partitions": 1})
+    append(running, "one", build(records(2)))
+    seen: list[int] = []
+    count = 0
+    async for kind, found in events:
+        count += 1
+        assert kind == "messages"
+        assert count < 5
+        seen += [one["offset"] for one in found["messages"]]
+        if seen:
+            break
+    assert seen == [0, 1]
+    reader.close()
+
+
+async def cut_off(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch, goes: Callable[[], Awaitable[Any]]
+) -> bytes:
+    """Return an export of several fetches in the middle of which something goes."""
+    for start in range(0, 3000, 1000):
+        append(running, "one", build(records(1000, start)))
+    monkeypatch.setattr(record_pages, "FETCHED_BYTES", 100)
+    fetch = record_pages.RecordSource.fetch
+
+    async def at_last(self: Any, partition: int, offset: int, bytes_max: int) -> Any:
+        if offset >= 2000:
+            await goes()
+        return await fetch(self, partition, offset, bytes_max)
+
+    monkeypatch.setattr(record_pages.RecordSource, "fetch", at_last)
+    client = await HttpClient.connect(running.port)
+    client.ask("/api/v1/export?topic=one", f"Cookie: {running.cookie}")
+    body = await client.reader.read(-1)
+    client.close()
+    return body
+
+
+async def test_an_export_whose_topic_goes_is_not_taken_for_whole(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = await cut_off(
+        running,
+        monkeypatch,
+        lambda: running.post("topics/delete", {"name": "one", "confirm": "one"}),
+    )
+    assert body.startswith(b"HTTP/1.1 200 ")
+    assert not body.endswith(LAST_CHUNK)
+
+
+async def test_an_export_whose_login_ends_is_not_taken_for_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await ConsoleBroker.start(
+        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
+    )
+    await running.post("login", {"user": "admin", "password": "secret"})
+    await running.post("topics/create", {"name": "one", "partitions": 1})
+    body = await cut_off(running, monkeypatch, lambda: running.post("logout", {}))
+    assert body.startswith(b"HTTP/1.1 200 ")
+    assert not body.endswith(LAST_CHUNK)
+    assert await running.stop() == EXIT_CLEAN
