@@ -21,8 +21,9 @@ connection ends a moment later: a client that finds answer and end together may 
 Both are timers, which hold up nothing but that client.
 
 Login again (KIP-368). If logins have an end, a SaslHandshake on an open connection begins another,
-at most once a second, with the same mechanism and for the same principal. After the end of a login
-the next request closes the connection. So does the removal of the user, at once
+at most once a second, with the same mechanism and for the same principal. Its answers wait behind those of
+earlier requests, which may be parked (I7): a client that waits for them is not silent. After the
+end of a login the next request closes the connection. So does the removal of the user, at once
 (`FrameGate.end_if_removed`).
 
 The mechanisms themselves are in `broker.security.sasl`.
@@ -116,7 +117,7 @@ class SaslGate:
 
     def end_if_silent(self, now_ns: int) -> None:
         """Close the connection if its client, and nothing else, has delayed the login too long."""
-        if self._connection.reading.holds & _HELD_BY_US:
+        if self._connection.slots or self._connection.reading.holds & _HELD_BY_US:
             self._heard()
         elif self.is_closed and self._pending is None and self._deadline_ns < now_ns:
             self._parts.metrics.logins_timed_out += 1

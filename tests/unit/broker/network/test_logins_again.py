@@ -133,6 +133,21 @@ async def test_a_client_that_the_broker_holds_is_not_silent(hold: int) -> None:
     assert (rig.transport.ended, rig.metrics.logins_timed_out) == ("aborted", 1)
 
 
+async def test_a_client_whose_answer_waits_behind_a_parked_request_is_not_silent() -> None:
+    rig = Rig(max_reauth_ms=60_000)
+    await logged_in(rig)
+    await rig.send(MetadataRequest(topics=[]), 1)
+    (parked,) = rig.passed()
+    assert await rig.send(SaslHandshakeRequest(mechanism="PLAIN"), 1) == b""
+    for _ in range(3):
+        rig.clock.advance(SILENCE_SECONDS_MAX * 1000 - 500)
+        rig.processor.sweep()
+    rig.connection.respond(parked, (b"parked",))
+    assert (await rig.written()).startswith(b"parked")
+    assert (await rig.token(b"user:alice")).error_code == 0
+    rig.assert_at_rest()
+
+
 @pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize(("extra_bytes", "answers"), [(-100, True), (1, False)])
 async def test_a_large_frame_within_a_login_again_reaches_no_mechanism(
