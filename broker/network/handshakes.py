@@ -27,7 +27,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from broker.network.connection_limits import ConnectionLimits
-from broker.network.narrow_sockets import narrow
+from broker.network.narrow_sockets import RECEIVE_BYTES, fit, narrow
 from broker.network.processor import Processor
 from broker.network.reading import Hold
 from broker.network.tls_connection import TlsConnection
@@ -212,11 +212,14 @@ class Handshakes:
 
     async def _hello(self, arrival: Arrival) -> None:
         """Wait until the first record is whole, then for a turn. Raises _Failed, OSError."""
-        head = b""
+        head, is_narrow = b"", arrival.info.listener.has_sasl
         try:
             async with asyncio.timeout(self._seconds_left(arrival)):
                 while missing := missing_bytes(head):
-                    head = await _peek(arrival.sock, len(head) + missing)
+                    wanted = len(head) + missing
+                    if wanted > RECEIVE_BYTES and is_narrow:
+                        fit(arrival.sock, wanted)
+                    head = await _peek(arrival.sock, wanted)
                     refused = of_first_bytes(head)
                     if refused is not None:
                         raise _Failed(*refused)
@@ -224,6 +227,8 @@ class Handshakes:
             head = _arrived(arrival.sock)
             raise _Failed(*(of_first_bytes(head) or (_late(head), b""))) from None
         arrival.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        if len(head) > RECEIVE_BYTES and is_narrow:
+            narrow(arrival.sock)  # again
         await self._turn()
 
     async def _turn(self) -> None:

@@ -20,6 +20,7 @@ from typing import Final
 RECEIVE_BYTES: Final = 4096  # the system doubles it; logins without large tokens are smaller
 SO_BUF_LOCK: Final = 72  # of asm-generic/socket.h; Python has no name for it
 UNLOCKED: Final = 0
+FIT_FACTOR: Final = 4
 
 
 def narrow_listener(sock: socket.socket) -> None:
@@ -35,6 +36,17 @@ def narrow(sock: socket.socket) -> None:
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, SO_BUF_LOCK, UNLOCKED)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+
+
+def fit(sock: socket.socket, count: int) -> None:
+    """Make room for `count` bytes, which are awaited whole (SO_RCVLOWAT), until `narrow`.
+
+    The system enlarges the buffer for what is awaited. It wakes whoever waits before a buffer is
+    full, and counts its own structures as well; so more is awaited for a moment.
+    """
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, SO_BUF_LOCK, UNLOCKED)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, FIT_FACTOR * count)
 
 
 def widen(sock: socket.socket, receive_bytes: int) -> None:

@@ -24,6 +24,7 @@ WARM, MEASURED = 100, 400
 KiB = 1024
 IDLE_KIB_MAX, STRANGER_KIB_MAX = 32, 160
 PATIENCE_S = 60.0
+HANDSHAKE = 22  # the type of a TLS record
 
 
 class GuardedBroker(BrokerProcess):
@@ -134,3 +135,26 @@ def test_a_stranger_with_the_largest_frame_over_tls_is_bounded(broker: GuardedBr
     before = broker.descriptor_count()
     assert kib_each(broker, stranger) <= STRANGER_KIB_MAX
     broker.until_given_back(before)
+
+
+@pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
+@pytest.mark.parametrize("names", [0, 18, 28, 58])  # the last hello is almost as large as may be
+@pytest.mark.parametrize("piece_bytes", [KiB, 64 * KiB])
+def test_a_large_hello_is_read_whole(
+    broker: GuardedBroker, listener: str, names: int, piece_bytes: int
+) -> None:
+    context = ssl.create_default_context()
+    if names:
+        context.set_alpn_protocols([f"{number:0255d}" for number in range(names)])
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    assert len(hello) > names * 255
+    with socket.create_connection((broker.host, broker.ports[listener]), PATIENCE_S) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for begin in range(0, len(hello), piece_bytes):
+            sock.sendall(hello[begin : begin + piece_bytes])
+            time.sleep(0.002)  # a piece arrives by itself
+        assert sock.recv(1)[0] == HANDSHAKE
