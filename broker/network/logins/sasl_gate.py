@@ -21,10 +21,10 @@ connection ends a moment later: a client that finds answer and end together may 
 Both are timers, which hold up nothing but that client.
 
 Login again (KIP-368). If logins have an end, a SaslHandshake on an open connection begins another,
-at most once a second, with the same mechanism and for the same principal. Its answers wait behind those of
-earlier requests, which may be parked (I7): a client that waits for them is not silent. After the
-end of a login the next request closes the connection. So does the removal of the user, at once
-(`FrameGate.end_if_removed`).
+at most once a second, with the same mechanism and for the same principal. Its answers wait behind
+those of earlier requests, which may be parked (I7): a client that waits for them is not silent.
+After the end of a login the next request closes the connection. So does the removal of the user, at
+once (`FrameGate.end_if_removed`).
 
 The mechanisms themselves are in `broker.security.sasl`.
 """
