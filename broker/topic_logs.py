@@ -11,7 +11,6 @@ directory: its records, its end and its offsets are what the disk still holds, w
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -24,6 +23,7 @@ from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
 from broker.runtime.blocking_pool import BlockingPool
+from broker.runtime.turns import InTurns
 from protocol.errors import ErrorCode
 from storage.errors import LogFailed, UnknownPartition
 from storage.log import Log
@@ -185,9 +185,7 @@ class TopicLogs:
     async def take_out(self, topic: TopicInfo) -> None:
         """Remove the partitions from sight, and answer the requests that wait for them."""
         name = topic.name
-        for info in topic.partitions:
-            if info.partition and not info.partition % TAKEN_OUT_PER_TURN:
-                await asyncio.sleep(0)
+        async for info in InTurns(topic.partitions, TAKEN_OUT_PER_TURN):
             partition = self._partitions.remove(name, info.partition)
             if partition is not None:
                 self._appends.drop(partition, UnknownPartition(name, info.partition))

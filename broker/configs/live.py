@@ -52,6 +52,7 @@ from broker.metadata.topic_rules import TopicError
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
+from broker.runtime.turns import InTurns
 from config.broker import BrokerConfig
 from config.load import Loaded
 from config.resources import CLIENT_METRICS_KEYS, GROUP_KEYS
@@ -307,13 +308,10 @@ class Configs:
 
     async def _apply_topics(self, names: Sequence[str]) -> None:
         """Give topics the configs that are recorded now, so many in a turn of the loop."""
-        for start in range(0, len(names), TOPICS_PER_TURN):
-            if start:
-                await asyncio.sleep(0)
-            for name in names[start : start + TOPICS_PER_TURN]:
-                topic = self._image.topics.get(name)
-                if topic is not None:  # removed meanwhile
-                    self._apply_topic(topic)
+        async for name in InTurns(names, TOPICS_PER_TURN):
+            topic = self._image.topics.get(name)
+            if topic is not None:  # removed meanwhile
+                self._apply_topic(topic)
 
     def _apply_topic(self, topic: TopicInfo) -> None:
         config = self._controller.topic_configs.of(topic)

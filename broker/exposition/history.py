@@ -22,6 +22,7 @@ from broker.runtime import owners
 from broker.runtime.clock import SECOND_NS
 from broker.runtime.log_histogram import Buckets
 from broker.runtime.owners import Owner
+from broker.runtime.turns import InTurns
 from broker.services import Services
 
 SERIES: Final = (
@@ -138,7 +139,7 @@ class History:
         gone = metrics.traffic.gone
         records, bytes_in, bytes_out, size = gone.records, gone.bytes_in, gone.bytes_out, 0
         failed: list[str] = []
-        for count, partition in enumerate(self._services.partitions.all(), 1):
+        async for partition in InTurns(self._services.partitions.all(), WALKED):
             log = partition.log
             records += log.end_offset - log.opened_at
             bytes_in += log.appended_bytes
@@ -146,8 +147,6 @@ class History:
             size += log.size_bytes
             if log.failed is not None:
                 failed.append(f"{log.topic}-{log.partition}")
-            if not count % WALKED:
-                await asyncio.sleep(0)
         self.totals = [records, bytes_in, bytes_out, size]
         self.failed = failed
 

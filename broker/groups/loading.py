@@ -25,6 +25,7 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.warm_reads import warm
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS
+from broker.runtime.turns import InTurns
 from protocol.record_errors import RecordError
 from storage.errors import DamagedLog, LogFailed, StorageError
 from storage.log import Log
@@ -167,8 +168,6 @@ def _read(found: LogSlice) -> Sequence[ReadBatch]:
 
 
 async def _begin_sessions(shard: Shard) -> None:
-    for number, group in enumerate(list(shard.registry.groups.values()), 1):
-        if number % GROUPS_PER_TURN == 0:
-            await asyncio.sleep(0)
+    async for group in InTurns(list(shard.registry.groups.values()), GROUPS_PER_TURN):
         if shard.registry.get(group.group_id) is group:  # an earlier session may have ended it
             group.loaded()

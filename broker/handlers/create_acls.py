@@ -17,12 +17,11 @@ Version notes: 2 flexible, 3 the resource type user (KIP-48); Kafka accepts it i
 
 from __future__ import annotations
 
-import asyncio
-
 from broker.acls import Acls
 from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.metadata.topic_rules import TopicError, check_record_total
 from broker.runtime.request import Request
+from broker.runtime.turns import InTurns
 from broker.security.acl.acl_codes import (
     CLUSTER_NAME,
     AclOperation,
@@ -47,9 +46,7 @@ FOR_FILTERS = "belongs to filters: an ACL needs one that it names"
 async def handle(request: Request, services: Services) -> CreateAclsResponse | None:
     """Create each ACL that is valid."""
     body: CreateAclsRequest = request.body
-    for number, rule in enumerate(body.creations, 1):
-        if number % CHECKED_PER_TURN == 0:
-            await asyncio.sleep(0)
+    async for rule in InTurns(body.creations, CHECKED_PER_TURN):
         if UNKNOWN_ELEMENT in (
             rule.resource_type,
             rule.resource_pattern_type,
@@ -69,10 +66,8 @@ async def handle(request: Request, services: Services) -> CreateAclsResponse | N
 async def _create(request: Request, body: CreateAclsRequest, acls: Acls) -> CreateAclsResponse:
     response = CreateAclsResponse()
     new: dict[AclEntry, None] = {}
-    for number, rule in enumerate(body.creations, 1):
-        if number % CHECKED_PER_TURN == 0:
-            await asyncio.sleep(0)
-            check_record_total(len(new))
+    async for rule in InTurns(body.creations, CHECKED_PER_TURN):
+        check_record_total(len(new))
         entry = _entry(rule)
         reason = _refusal(entry)
         if reason is None:

@@ -23,6 +23,7 @@ from broker.authorized_operations import UNKNOWN_ELEMENT
 from broker.metadata.topic_rules import RECORDS_PER_REQUEST_MAX, TopicError
 from broker.runtime.request import Request
 from broker.runtime.steps import ANSWER_BYTES_MAX, AnswerTooLarge
+from broker.runtime.turns import InTurns
 from broker.security.acl.acl_codes import (
     AclOperation,
     PatternType,
@@ -50,9 +51,7 @@ TOO_MANY = f"Cannot remove more than {RECORDS_PER_REQUEST_MAX} acls in a single 
 async def handle(request: Request, services: Services) -> DeleteAclsResponse | None:
     """Delete the ACLs that the filters match."""
     body: DeleteAclsRequest = request.body
-    for number, one in enumerate(body.filters, 1):
-        if number % CHECKED_PER_TURN == 0:
-            await asyncio.sleep(0)
+    async for one in InTurns(body.filters, CHECKED_PER_TURN):
         if UNKNOWN_ELEMENT in (
             one.resource_type_filter,
             one.pattern_type_filter,

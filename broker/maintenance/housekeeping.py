@@ -44,6 +44,7 @@ from broker.runtime import owners
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import let_others_run
 from broker.runtime.owners import Owner
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from storage.errors import StorageError
 from storage.log import Log
@@ -185,9 +186,7 @@ class Housekeeping:
                 self._services.commit.flush_now(partition)
 
     async def _checkpoints(self) -> None:
-        for count, log in enumerate(self._services.logs.all()):
-            if count and not count % LOGS_PER_TURN:
-                await asyncio.sleep(0)
+        async for log in InTurns(self._services.logs.all(), LOGS_PER_TURN):
             if self._tickers.is_stopping:  # closing the logs writes all that is left
                 return
             try:

@@ -24,6 +24,7 @@ from typing import Any, Final
 from broker.metadata.producer_ids import ProducerIds
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
+from broker.runtime.turns import InTurns
 from broker.transactions.endings import Endings
 from broker.transactions.evidence import Evidence
 from broker.transactions.reconcile import Decision, LeftOpen, each_place, reconcile
@@ -105,9 +106,7 @@ class Adoption:
                     prepared.append((transaction, decision))
         if self._is_read_only:
             return
-        for count, transaction in enumerate(written, 1):
-            if count % IDS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for transaction in InTurns(written, IDS_PER_TURN):
             await self._until_durable(transaction)
         for start in range(0, len(prepared), ENDED_AT_A_TIME):
             some = prepared[start : start + ENDED_AT_A_TIME]

@@ -33,6 +33,7 @@ from broker.runtime import owners
 from broker.runtime.clock import Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.turns import InTurns
 from broker.transactions.markers import Markers, MarkerWriter
 from broker.transactions.transaction import LastEnd, Place, Transaction
 from broker.transactions.transaction_errors import TransactionError
@@ -106,9 +107,7 @@ class Endings:
         transaction.is_ending = True
         try:
             kept: dict[Place, None] = {}
-            for count, place in enumerate(places, 1):
-                if count % PLACES_PER_TURN == 0:
-                    await asyncio.sleep(0)
+            async for place in InTurns(places, PLACES_PER_TURN):
                 kept[place] = None
             self._keep_markers(transaction, kept, only_open=True)
             await self._carry_out(transaction, parallel=False)

@@ -24,13 +24,13 @@ get that one's outcome.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from broker.partitions.partition import Partitions
 from broker.runtime.clock import SECOND_NS, Clock
+from broker.runtime.turns import InTurns
 from broker.transactions.adoption import NAMED_MAX, Adoption
 from broker.transactions.evidence import (
     Evidence,
@@ -105,9 +105,7 @@ class LateLogs:
             self._patient_until_ns = self._clock.monotonic_ns() + PATIENCE_SECONDS * SECOND_NS
         may_come = self._may_come()
         held_count = 0
-        for count, transactional_id in enumerate(transactional_ids, 1):
-            if count % IDS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for transactional_id in InTurns(transactional_ids, IDS_PER_TURN):
             transaction = self._store.by_id.get(transactional_id)
             if transaction is None or transaction not in self._store.open:
                 continue

@@ -16,13 +16,13 @@ start, which completes the transactions itself. At most one record an id is late
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from broker.runtime.turns import InTurns
 from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_errors import TransactionError
 
@@ -76,9 +76,8 @@ class LateRecords:
     async def finish(self) -> None:
         """Write everything, since the broker stops, and from now on each record at once."""
         self._is_stopping = True
-        for count, transaction in enumerate([*self._old.values(), *self._young.values()], 1):
-            if count % RECORDS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        late = [*self._old.values(), *self._young.values()]
+        async for transaction in InTurns(late, RECORDS_PER_TURN):
             if self._is_late(transaction):
                 self._write(transaction)
 

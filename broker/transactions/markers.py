@@ -19,6 +19,7 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, Partitions
+from broker.runtime.turns import InTurns
 from broker.transactions.transaction import Place, Transaction, Written
 from broker.transactions.transaction_errors import TransactionError
 from protocol.control_records import Marker
@@ -79,9 +80,7 @@ class MarkerWriter:
         """
         places: dict[Place, None] = {}
         missing: list[tuple[Partition, int]] = []
-        for count, place in enumerate(transaction.places(), 1):
-            if count % PLACES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for place in InTurns(transaction.places(), PLACES_PER_TURN):
             places[place] = None
             if is_commit and (unflushed := self._unflushed(transaction.producer_id, place)):
                 missing.append(unflushed)
@@ -143,9 +142,7 @@ class MarkerWriter:
                 all_told.set_result(None)
 
         queued += 1  # this loop itself
-        for count, place in enumerate(list(markers.missing), 1):
-            if count % PLACES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for place in InTurns(list(markers.missing), PLACES_PER_TURN):
             partition = self._partition_without(markers, place)
             if partition is not None:
                 queued += 1

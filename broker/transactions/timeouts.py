@@ -16,6 +16,7 @@ from collections import defaultdict
 from typing import Final
 
 from broker.runtime.metrics import Metrics
+from broker.runtime.turns import InTurns
 from broker.transactions.transaction import Transaction
 from broker.transactions.transaction_coordinator import TransactionCoordinator
 from broker.transactions.transaction_errors import TransactionError
@@ -32,12 +33,11 @@ CHARACTER_BYTES_MAX: Final = 4
 
 async def abort_late(coordinator: TransactionCoordinator, metrics: Metrics) -> None:
     """Abort the open transactions whose timeout has passed."""
-    late: list[Transaction] = []
-    for count, transaction in enumerate(list(coordinator.store.open), 1):
-        if count % LOOKED_AT_PER_TURN == 0:
-            await asyncio.sleep(0)
-        if transaction.is_due(coordinator.clock.now_ms()):
-            late.append(transaction)
+    late = [
+        transaction
+        async for transaction in InTurns(list(coordinator.store.open), LOOKED_AT_PER_TURN)
+        if transaction.is_due(coordinator.clock.now_ms())
+    ]
     for start in range(0, len(late), ABORTS_AT_A_TIME):
         some = late[start : start + ABORTS_AT_A_TIME]
         await coordinator.endings.run_beside(_abort(coordinator, metrics, one) for one in some)
@@ -78,9 +78,7 @@ async def expire_ids(coordinator: TransactionCoordinator, metrics: Metrics) -> N
     store = coordinator.store
     expiration_ms = coordinator.config.transactional_id_expiration_ms
     expired: dict[int, list[Transaction]] = defaultdict(list)
-    for count, transaction in enumerate(list(store.by_id.values()), 1):
-        if count % LOOKED_AT_PER_TURN == 0:
-            await asyncio.sleep(0)
+    async for transaction in InTurns(list(store.by_id.values()), LOOKED_AT_PER_TURN):
         if transaction.is_expired(coordinator.clock.now_ms(), expiration_ms):
             expired[store.log.number_of(transaction.transactional_id)].append(transaction)
     for number, transactions in expired.items():

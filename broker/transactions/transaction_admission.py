@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
 from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.turns import InTurns
 from broker.transactions.batch_admission import PRODUCE_ADDS_VERSION, BatchAdmission
 from broker.transactions.endings import Endings
 from broker.transactions.reopening import is_closed, reopen
@@ -221,9 +222,7 @@ class TransactionAdmission:
         transaction.check_producer(producer_id, epoch)
         codes = {}
         places = ((topic, number) for topic, numbers in wanted.items() for number in numbers)
-        for count, place in enumerate(places, 1):
-            if count % PLACES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for place in InTurns(places, PLACES_PER_TURN):
             if not transaction.is_open_in(*place):
                 codes[place] = ErrorCode.TRANSACTION_ABORTABLE
         return codes

@@ -32,6 +32,7 @@ from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.turns import InTurns
 from broker.transactions.adoption import Adoption
 from broker.transactions.late_logs import LateLogs
 from broker.transactions.state_log import StateLog
@@ -199,10 +200,8 @@ class TransactionLoading:
     async def _let_go(self) -> None:
         """Let go of the evidence: nothing depends on it."""
         held, self._held = self._held, ()
-        for count, log in enumerate(held, 1):
+        async for log in InTurns(held, LOGS_PER_TURN):
             log.settle_replayed()
-            if count % LOGS_PER_TURN == 0:
-                await asyncio.sleep(0)
 
     async def _read_or_refuse(self, number: int, newest: Newest) -> ShardState:
         """Read one partition; return the state that it gets."""
