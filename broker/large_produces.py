@@ -22,6 +22,7 @@ from broker.runtime.lines import Lines, Turn
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
+from broker.runtime.turnstile import Turnstile
 from protocol.messages.produce import PartitionProduceData, ProduceResponse, TopicProduceData
 
 LARGE: Final = 200  # topics and partitions
@@ -87,7 +88,7 @@ class LargeProduces:
         self._begun = asyncio.Semaphore(BEGUN_MAX)  # who waits for it, waits in order
         self._is_stopped = False
         self.lines = Lines()  # by connection
-        self._pieces = asyncio.Lock()  # its holder appends a piece in this turn of the loop
+        self._pieces = Turnstile()  # who passes appends a piece in this turn of the loop
 
     def begin(
         self,
@@ -126,8 +127,7 @@ class LargeProduces:
     ) -> None:
         async with self._begun:
             for some in pieces(topics):
-                async with self._pieces:
-                    await asyncio.sleep(0)  # the one before has had its turn of the loop
+                await self._pieces.passed()
                 if (free := line_up()) is not None:
                     await free
                 if self._is_stopped:

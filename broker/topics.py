@@ -35,6 +35,7 @@ from broker.metadata_changes import MetadataChanges
 from broker.partitions.partition import Partitions
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
+from broker.runtime.turnstile import Turnstile
 from broker.topic_logs import TopicLogs
 from storage.errors import LogFailed
 
@@ -70,6 +71,7 @@ class Topics:
         self._clock = clock
         self._listeners: list[Callable[[str, TopicInfo | None], None]] = []
         self._planning = asyncio.Lock()  # keeps topics as they are from a plan to its records
+        self._telling = Turnstile()  # for each topic, a listener may look at all groups
 
     def listen(self, listener: Callable[[str, TopicInfo | None], None]) -> None:
         """Call `listener(name, topic)` when one was created or enlarged; None when deleted."""
@@ -106,6 +108,7 @@ class Topics:
 
     async def _open(self, lives: Iterable[TopicLife]) -> None:
         for life in await self._topic_logs.open(lives):
+            await self._telling.passed()
             self._changed(life.topic.name, life.topic)
 
     def _changed(self, name: str, topic: TopicInfo | None) -> None:
@@ -125,9 +128,8 @@ class Topics:
         are durable. Raises LogFailed, or TopicError if that takes too long or the metadata log
         cannot be made durable.
         """
-        names = [topic.name for topic in new_topics]
         planned = partial(self._controller.planner.plan_topics, new_topics)
-        created = await self._record(planned, charge, names)
+        created = await self._record(planned, charge, [topic.name for topic in new_topics])
         await self._bring_online(
             created.results, created.end_offset, "created topic %(topic)s with %(partitions)d"
         )
@@ -194,7 +196,6 @@ class Topics:
             for topic in results.values()
             if isinstance(topic, TopicInfo)
         }
-
         if lives:
             opening = self._open_when_durable(lives, end_offset, news)
             await self._changes.carry_through(opening, lives)
@@ -236,6 +237,7 @@ class Topics:
         life.move(TopicEvent.GONE)
         topic = life.topic
         await self._topic_logs.drop(life)
+        await self._telling.passed()
         life.move(TopicEvent.DROPPED)
         self._controller.forget(life)
         self._changed(topic.name, None)

@@ -48,8 +48,8 @@ class DeletedTopics:
         """Remove the offsets of a topic from a shard, once the shard is loaded."""
         if shard.is_served:
             self._left.append(self._deleted(shard, name))
-            if len(self._left) == 1:
-                self._go_on()
+            if len(self._left) == 1:  # not now: a topic is forgotten in many shards in one turn
+                owners.soon(Owner.TOPIC_CHANGE, self._go_on)
         elif shard.state is not ShardState.REFUSED:
             shard.deleted_topics.add(name)
 

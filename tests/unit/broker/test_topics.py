@@ -71,6 +71,27 @@ async def test_deleting_a_missing_topic(rig: Rig) -> None:
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+async def test_of_many_topics_listeners_hear_of_one_in_each_turn_of_the_loop(rig: Rig) -> None:
+    """The coordinator looks at every group then: 10,000 of them take 5 ms for each topic."""
+    topics, loop = rig.services.topics, asyncio.get_running_loop()
+    heard: list[tuple[str, bool]] = []
+    in_this_turn: list[str] = []
+
+    def changed(name: str, topic: object) -> None:
+        heard.append((name, topic is not None))
+        if not in_this_turn:
+            loop.call_soon(in_this_turn.clear)
+        in_this_turn.append(name)
+        assert len(in_this_turn) == 1, in_this_turn
+
+    topics.listen(changed)
+    names = [f"t{number}" for number in range(8)]
+    await topics.create([NewTopic(name=name) for name in names])
+    await asyncio.gather(*map(topics.delete, names))
+    assert sorted(heard[:8]) == [(name, True) for name in names]
+    assert sorted(heard[8:]) == [(name, False) for name in names]
+
+
 async def test_blocks_of_producer_ids_are_consecutive_and_durable(rig: Rig) -> None:
     blocks = [await rig.services.topics.next_producer_ids() for _ in range(3)]
     assert blocks == [range(n * 1_000, (n + 1) * 1_000) for n in range(3)]

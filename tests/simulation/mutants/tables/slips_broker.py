@@ -199,6 +199,7 @@ MUTANTS = (
         "broker/topics.py",
         """\
         await self._topic_logs.drop(life)
+        await self._telling.passed()
         life.move(TopicEvent.DROPPED)
         self._controller.forget(life)
 """,

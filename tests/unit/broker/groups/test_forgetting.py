@@ -61,9 +61,23 @@ def house() -> House:
 async def test_the_offsets_are_gone_at_once_and_the_tombstones_take_turns(house: House) -> None:
     house.topics.forget(house.shard, "t")
     assert list(house.offsets.topics("g")) == ["u"]
+    await house.until(1)
     assert [len(batch) for batch in house.written] == [TURN_UNITS]
     await house.until(3)
     assert sorted(chain.from_iterable(house.written)) == list(range(COUNT))
+
+
+async def test_shards_with_few_offsets_take_turns_as_well() -> None:
+    # A turn may write hundreds of tombstones for each.
+    houses = [House() for _ in range(3)]
+    topics = houses[0].topics
+    for one in houses:
+        topics.forget(one.shard, "u")
+    written = houses[0].written
+    assert written == []
+    for count in range(1, 4):
+        await houses[0].until(count)
+        assert len(written) == count
 
 
 async def test_an_offset_committed_in_the_meantime_gets_no_tombstone(house: House) -> None:
@@ -84,6 +98,7 @@ async def test_a_stop_writes_all_remaining_tombstones(house: House) -> None:
 
 async def test_a_dropped_shard_gets_no_more_tombstones(house: House) -> None:
     house.topics.forget(house.shard, "t")
+    await house.until(1)
     house.shard.drop()
     for _ in range(5):
         await asyncio.sleep(0)
@@ -95,6 +110,7 @@ async def test_a_failed_write_does_not_block_the_next_turn(house: House) -> None
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     house.topics.forget(house.shard, "t")
     house.topics.forget(house.shard, "u")
+    await house.until(1)
     house.fails = True
     await house.until(2)
     assert [len(batch) for batch in house.written] == [TURN_UNITS, 1]
