@@ -41,6 +41,7 @@ from broker.transactions.transaction_states import EndReason, TransactionState
 from broker.transactions.transaction_step import TV2
 from broker.transactions.transaction_store import TransactionStore
 from protocol.control_records import Marker
+from protocol.errors import ErrorCode
 from protocol.transaction_records import NO_PRODUCER_ID
 
 logger = logging.getLogger("barnabas.transactions")
@@ -86,12 +87,15 @@ class Endings:
         """End a transaction that is not being ended; return its next producer id and epoch.
 
         Returns when all that can be written is durable and readers see it. Raises TransactionError:
-        TRANSACTION_ABORTABLE for a commit that a failed log prevents, COORDINATOR_NOT_AVAILABLE.
+        TRANSACTION_ABORTABLE for a commit that a failed log prevents, COORDINATOR_NOT_AVAILABLE,
+        CONCURRENT_TRANSACTIONS if it must wait for a log by now.
         """
         assert not transaction.is_busy, f"{transaction.transactional_id} is being ended"
         transaction.is_ending = True
         try:
             places = await self._writer.look_at(transaction, is_commit=plan.is_commit)
+            if transaction.is_held:  # a log has opened meanwhile, which may say how it ended
+                raise TransactionError(ErrorCode.CONCURRENT_TRANSACTIONS)
             ids = self._prepare(transaction, plan, places)
             await self._carry_out(transaction, parallel=plan.bumps)
         finally:

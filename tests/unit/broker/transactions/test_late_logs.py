@@ -281,6 +281,31 @@ async def test_an_end_at_the_last_epoch_does_not_overtake_a_log_that_opens(tmp_p
     await again.close()
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_an_end_does_not_overtake_a_log_that_opens_before_it_is_decided(
+    tmp_path, monkeypatch, is_commit
+):
+    """Meanwhile a commit waits for its data, or an end of many partitions for its turns."""
+    monkeypatch.setattr(late_logs, "PATIENCE_SECONDS", 0)
+    rig, producer = await opened_transaction(tmp_path, 1)
+    add_unrecorded(rig, 0, producer)
+    mark(rig, 0, producer, is_commit=not is_commit)
+    again = await restarted(rig, producer, "t-0")
+    writer = again.services.transactions.endings._writer
+    look_at = writer.look_at
+
+    async def slow(transaction, *, is_commit):
+        places = await look_at(transaction, is_commit=is_commit)
+        await again.services.topics.open_offline()
+        return places
+
+    monkeypatch.setattr(writer, "look_at", slow)
+    assert await producer.end(is_commit=is_commit) == CONCURRENT
+    await look_again(again)
+    assert outcomes(again, 0, 1) == [not is_commit] * 2
+    await again.close()
+
+
 async def test_other_transactions_go_on(tmp_path):
     rig, producer = await opened_transaction(tmp_path, 0)
     again = await restarted(rig, producer, "t-0")
