@@ -50,6 +50,7 @@ from storage.log import Log
 logger = logging.getLogger("barnabas.transactions")
 
 IDS_PER_TURN: Final = 500  # of the loop
+JUDGED_PER_TURN: Final = 100  # at some 60 µs each, or more with many partitions
 PATIENCE_SECONDS: Final = 10
 
 
@@ -192,7 +193,7 @@ class LateLogs:
         self._all_judged = True
         if not self._may_come():
             self._patient.clear()
-        for transaction in list(self._held):
+        async for transaction in InTurns(list(self._held), JUDGED_PER_TURN):
             if transaction not in self._held:
                 continue  # given up meanwhile
             is_former = self._store.by_id.get(transaction.transactional_id) is not transaction
@@ -200,6 +201,8 @@ class LateLogs:
                 self._all_judged = False  # first that decision, or what follows it (`_follow`)
                 continue
             is_whole = self._unseen_of(transaction) is None and transaction not in self._patient
+            if self._held[transaction] and not is_whole:
+                continue  # nobody has written to its logs since it was judged
             self._held[transaction] = True  # unless another log opens meanwhile
             replaced = await self._adoption.judge(
                 transaction, self._evidence_of(transaction), may_go_on=is_whole

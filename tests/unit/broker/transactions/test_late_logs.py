@@ -1,13 +1,16 @@
 """A log that the disk gives only after the start: no transaction is torn meanwhile, or by it."""
 
+import asyncio
+
 import pytest
 
 from broker.groups.shard import ShardState
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from broker.transactions import late_logs
-from broker.transactions.transaction import EPOCH_LAST
+from broker.transactions.transaction import EPOCH_LAST, Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import EndReason, TransactionState
+from broker.transactions.transaction_step import TV2
 from protocol.errors import ErrorCode
 from protocol.records import Record, build
 from protocol.transaction_records import TransactionKey, encode_key, encode_value
@@ -197,6 +200,41 @@ async def test_nothing_of_the_producer_enters_a_late_log_before_it_is_judged(tmp
     assert (await producer.produce("t", 0)).error_code == CONCURRENT
     await look_again(again)
     assert outcomes(again, 0) == [True]
+    await again.close()
+
+
+async def test_many_transactions_are_judged_in_turns_and_not_again_in_vain(tmp_path, monkeypatch):
+    """Each takes some 60 us, and the broker looks again every second."""
+    rig, producer = await opened_transaction(tmp_path, 0, 1)
+    again = await restarted(rig, producer, "t-0")
+    transactions = again.services.transactions
+    for number in range(5):
+        one = Transaction(f"id-{number}", 9_000 + number, 60_000)
+        one.epoch, one.state, one.client_version = 0, TransactionState.ONGOING, TV2
+        one.started_ms = again.services.clock.now_ms()
+        one.partitions = {"t": {0: None}}
+        transactions.store.put(one)
+    await transactions.loading._late.hold([f"id-{number}" for number in range(5)])
+    judged: list[str] = []
+    in_this_turn: list[str] = []
+    judge = transactions.loading._adoption.judge
+
+    async def noted(transaction, evidence, *, may_go_on):
+        judged.append(transaction.transactional_id)
+        if not in_this_turn:
+            asyncio.get_running_loop().call_soon(in_this_turn.clear)
+        in_this_turn.append(transaction.transactional_id)
+        assert len(in_this_turn) <= 2
+        return await judge(transaction, evidence, may_go_on=may_go_on)
+
+    monkeypatch.setattr(transactions.loading._adoption, "judge", noted)
+    monkeypatch.setattr(late_logs, "JUDGED_PER_TURN", 2)
+    with offline("t-0"):
+        await look_again(again)
+        await look_again(again)
+    assert judged == []
+    await look_again(again)
+    assert sorted(judged) == ["id", *(f"id-{number}" for number in range(5))]
     await again.close()
 
 
