@@ -116,19 +116,24 @@ def consume(
         return
     if instance_id is not None:
         raise click.UsageError("--instance-id needs --group.")
-    from client.commands.record_search import RecordSearch
+    from client.commands.record_search import RecordSearch, ValueOpener
+    from client.msgpack.batch_openers import RecordOpener
     from client.msgpack.consumer import Consumer
 
-    wanted = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
+    search = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
+    is_plain = shape == "value" and not as_json and where.tail_count is None and not follow
     consumer = Consumer(
         in_its_dialect(bootstrap, timeout_s),
         topic,
         partitions=where.partitions or where.at or None,
         timeout_s=timeout_s,
         committed_only=isolation == COMMITTED,
-        wanted=wanted,
+        opener=ValueOpener(search) if is_plain else search or RecordOpener(),
     )
-    run_to_end(_read(consumer, where, written, max_messages, follow=follow))
+    if is_plain:
+        run_to_end(_read_values(consumer, where, max_messages))
+    else:
+        run_to_end(_read(consumer, where, written, max_messages, follow=follow))
 
 
 async def _read(
@@ -161,12 +166,38 @@ async def _read(
             ]
             if not unread:
                 return
-            found = await (poll_patiently(consumer) if follow else consumer.poll(partitions=unread))
+            if follow:
+                found = await poll_patiently(consumer)
+            else:
+                found = await consumer.poll(partitions=unread, ends=ends)
             for partition, record in found:
-                if left != 0 and (follow or record.offset < ends[partition]):
+                if left != 0:
                     sys.stdout.buffer.write(written.line(partition, record))
                     left = None if left is None else left - 1
             if found:
+                sys.stdout.buffer.flush()
+            if left == 0:
+                return
+
+
+async def _read_values(consumer: Consumer, where: Where, max_messages: int | None) -> None:
+    """Write values alone, a line each. No record is made; an answer is written at once."""
+    left = max_messages
+    async with consumer:
+        await begin(consumer, where)
+        ends = await consumer.end_offsets()
+        if where.is_inside:
+            _say_if_nothing(consumer.topic, consumer.positions, ends)
+        while unread := [one for one, at in consumer.positions.items() if at < ends[one]]:
+            lines: list[bytes] = []
+            for _, values in await consumer.poll_batches(partitions=unread, ends=ends):
+                lines += values
+            if left is not None:
+                del lines[left:]
+                left -= len(lines)
+            if lines:
+                lines.append(b"")
+                sys.stdout.buffer.write(b"\n".join(lines))
                 sys.stdout.buffer.flush()
             if left == 0:
                 return

@@ -6,9 +6,10 @@
             ...
 
 The caller decides when to fetch: `poll` sends one Fetch for raw batches at all positions, opens
-them, and advances the positions past what it returns. Nothing is read ahead, and the broker keeps
-no state. Positions also advance past control batches and gaps, by the batches' offsets. After a
-lost connection the next `poll` reconnects; the positions are kept.
+them, and advances the positions past what it returns. Nothing is read ahead, unless the caller says
+where reading will end, and the broker keeps no state. Positions also advance past control batches
+and gaps, by the batches' offsets. After a lost connection the next `poll` reconnects; the positions
+are kept.
 
 An error of one partition does not discard the records of others: they are returned, and the next
 `poll` raises the error.
@@ -16,22 +17,26 @@ An error of one partition does not discard the records of others: they are retur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self
 
 from client.codes import code_of, code_text
+from client.msgpack.batch_openers import OFFSET_END, BatchOpener
 from client.msgpack.fetching import (
     END,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    RECORDS,
     START,
     FetchError,
-    RecordFilter,
     fetch_body,
     opened,
 )
-from client.msgpack.transport import Topics, Transport, UnknownPlace
+from client.msgpack.transport import Topics, Transport, TransportError, UnknownPlace
 from protocol.errors import ErrorCode
+from protocol.legacy_batches import batches_any
 from protocol.record_errors import RecordError
 from protocol.records import Record
 
@@ -43,6 +48,13 @@ class Consumed(NamedTuple):
 
     partition: int
     record: Record
+
+
+class _Ahead(NamedTuple):
+    """A Fetch that was sent before it was asked for: partitions with offsets, and its answer."""
+
+    wanted: list[tuple[int, int]]
+    answer: asyncio.Future[dict[str, Any]]
 
 
 class Consumer:
@@ -60,17 +72,18 @@ class Consumer:
         partitions: Iterable[int] | None = None,
         timeout_s: float = TIMEOUT_S,
         committed_only: bool = False,
-        wanted: RecordFilter | None = None,
+        opener: BatchOpener = RECORDS,
     ) -> None:
-        """`wanted` picks the records that `poll` returns; positions pass the others."""
+        """`opener` picks the records that `poll` returns; positions pass the others."""
         self.topic = topic
-        self._filter = wanted
+        self._opener = opener
         self.positions: dict[int, int] = {}
         self._wanted = None if partitions is None else sorted(set(partitions))
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self._transport = Transport(address, timeout_s)
         self._topics = Topics(self._transport)
         self._trouble: FetchError | RecordError | None = None
+        self._ahead: _Ahead | None = None
 
     async def __aenter__(self) -> Self:
         """Connect and look up the topic; positions are the starts of its partitions.
@@ -136,11 +149,33 @@ class Consumer:
             found[one["partition_index"]] = one["offset"]
         return found
 
-    async def poll(self, *, wait_ms: int = 500, partitions: Iterable[int] = ()) -> list[Consumed]:
+    async def poll(
+        self,
+        *,
+        wait_ms: int = 500,
+        partitions: Iterable[int] = (),
+        ends: Mapping[int, int] | None = None,
+    ) -> list[Consumed]:
         """Return records from the positions on, in order within each partition.
 
         Waits up to `wait_ms` for the first record, then returns an empty list. `partitions` limits
-        the fetch. Raises TransportError, FetchError, and RecordError for a damaged batch.
+        the fetch, and `ends` the records. Raises TransportError, FetchError, and RecordError for a
+        damaged batch.
+        """
+        batches = await self.poll_batches(wait_ms=wait_ms, partitions=partitions, ends=ends)
+        return [Consumed(partition, record) for partition, found in batches for record in found]
+
+    async def poll_batches(
+        self,
+        *,
+        wait_ms: int = 500,
+        partitions: Iterable[int] = (),
+        ends: Mapping[int, int] | None = None,
+    ) -> list[tuple[int, list[Any]]]:
+        """As `poll`, but return what the opener made of each batch, with its partition.
+
+        With `ends`, the next Fetch is sent before the batches of this one are opened, so that the
+        broker sends meanwhile. It asks for what is below the ends, so no answer waits for records.
         """
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
@@ -149,35 +184,67 @@ class Consumer:
         # The first partition of a request is served first: take turns.
         self.positions[asked[0]] = self.positions.pop(asked[0])
         answer = await self._fetch(asked, wait_ms)
-        consumed: list[Consumed] = []
-        for topic in answer["responses"]:
-            for one in topic["partitions"]:
-                try:
-                    consumed += self._opened(one)
-                except (FetchError, RecordError) as error:
-                    self._trouble = self._trouble or error
+        answered = [one for topic in answer["responses"] for one in topic["partitions"]]
+        if ends is not None:
+            await self._fetch_ahead(answered, ends, wait_ms)
+        consumed: list[tuple[int, list[Any]]] = []
+        for one in answered:
+            try:
+                consumed.extend(self._opened(one, ends))
+            except (FetchError, RecordError) as error:
+                self._trouble = self._trouble or error
         if self._trouble is not None and not consumed:
             trouble, self._trouble = self._trouble, None
             raise trouble
         return consumed
 
     async def _fetch(self, asked: list[int], wait_ms: int) -> dict[str, Any]:
-        topic_id, _ = await self._topics.find(self.topic, create=False)
         wanted = [(partition, self.positions[partition]) for partition in asked]
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.wanted == wanted:
+            # A caller that was long away finds the connection closed: it is asked again.
+            with suppress(TransportError):
+                return await ahead.answer
+        elif ahead is not None:
+            ahead.answer.cancel()
+        topic_id, _ = await self._topics.find(self.topic, create=False)
         body = fetch_body({topic_id: wanted}, wait_ms, self._isolation)
         return await self._transport.call("fetch", body, wait_ms=wait_ms)
 
-    def _opened(self, one: dict[str, Any]) -> Iterator[Consumed]:
-        """Yield a partition's records, advancing its position after each batch."""
+    async def _fetch_ahead(
+        self, answered: list[dict[str, Any]], ends: Mapping[int, int], wait_ms: int
+    ) -> None:
+        """Ask for what comes after an answer, unless something in it is wrong."""
+        topic_id = self._topics.known(self.topic)
+        if topic_id is None or any(one["error_code"] for one in answered):
+            return
+        positions = dict(self.positions)
+        try:
+            for one in answered:
+                for _, batch in batches_any(one["records"] or b""):
+                    positions[one["partition_index"]] = batch.next_offset
+        except RecordError:
+            return
+        wanted = [place for place in positions.items() if place[1] < ends.get(place[0], 0)]
+        if wanted:
+            body = fetch_body({topic_id: wanted}, wait_ms, self._isolation)
+            with suppress(TransportError):
+                answer = await self._transport.ask("fetch", body, wait_ms=wait_ms)
+                self._ahead = _Ahead(wanted, answer)
+
+    def _opened(
+        self, one: dict[str, Any], ends: Mapping[int, int] | None
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """Yield what a partition's batches hold, advancing its position after each."""
         partition = one["partition_index"]
         self._check(partition, one["error_code"])
         aborted = one.get("aborted_transactions") or ()
-        for records, batch in opened(
-            one["records"] or b"", self.positions[partition], aborted, self._filter
-        ):
+        end = OFFSET_END if ends is None else ends[partition]
+        raw, position = one["records"] or b"", self.positions[partition]
+        for found, batch in opened(raw, position, aborted, self._opener, end):
             self.positions[partition] = batch.next_offset
-            for record in records:
-                yield Consumed(partition, record)
+            if found:
+                yield partition, found
 
     def _check(self, partition: int, number: int) -> None:
         if not number:

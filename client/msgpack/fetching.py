@@ -1,7 +1,7 @@
 """Fetching raw batches: the request of both consumers, and how they open the answer.
 
-A Fetch with `raw` returns record batches as they are stored; they are checked and opened here. For
-ListOffsets, START and END are the two ends of a partition.
+A Fetch with `raw` returns record batches as they are stored; they are checked here and opened by
+`batch_openers`. For ListOffsets, START and END are the two ends of a partition.
 
 With READ_COMMITTED the broker's answer ends at the last stable offset, and names the aborted
 transactions that begin in it or before it; their records are left out here, up to the marker that
@@ -11,11 +11,12 @@ ends each (Kafka: CompletedFetch).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from client.msgpack.batch_openers import OFFSET_END, BatchOpener, RecordOpener
 from protocol.aborted_transactions import AbortedTransactions
-from protocol.legacy_batches import batches_any, read_records_any, verify_any
-from protocol.records import BatchHeader, Record
+from protocol.legacy_batches import batches_any, verify_any
+from protocol.record_batch import BatchHeader
 
 END: Final = -1  # timestamps with a special meaning in ListOffsets
 START: Final = -2
@@ -23,7 +24,6 @@ READ_UNCOMMITTED: Final = 0  # Kafka's IsolationLevel
 READ_COMMITTED: Final = 1
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
-OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class FetchError(Exception):
@@ -63,36 +63,31 @@ def fetch_body(
     }
 
 
-class RecordFilter(Protocol):
-    """Picks records of a batch, before they are made where it can."""
-
-    def records(self, raw: Any, position: int, size_max: int) -> Iterator[Record]:
-        """Return the wanted records of the checked batch at `position`."""
-        ...
+RECORDS: Final = RecordOpener()
 
 
 def opened(
     raw: Any,
     position: int,
     aborted: Iterable[Mapping[str, int]] = (),
-    wanted: RecordFilter | None = None,
-) -> Iterator[tuple[list[Record], BatchHeader]]:
-    """Yield each raw batch's records from offset `position` on, with the batch's header.
+    opener: BatchOpener = RECORDS,
+    end: int = OFFSET_END,
+) -> Iterator[tuple[list[Any], BatchHeader]]:
+    """Yield what `opener` makes of each raw batch, with the batch's header.
 
-    `aborted` is the answer's `aborted_transactions`, whose records are left out. Every batch's CRC
-    is checked. An incomplete batch at the end is left to the next fetch. `wanted` picks records.
+    By default these are its records. Those before offset `position` and from `end` on are left out,
+    and so are those of `aborted`, the answer's `aborted_transactions`. Each batch's CRC is checked.
+    An incomplete batch at the end is left to the next fetch.
     """
     left_out = AbortedTransactions((one["producer_id"], one["first_offset"]) for one in aborted)
+    has_nothing = opener.has_nothing(raw)
     for start, header in batches_any(raw):
         if header.next_offset <= position:
             continue
         verify_any(raw, start)
-        found: list[Record] = []
-        if not left_out.has(header) and not header.is_control:
-            if wanted is None:
-                records = read_records_any(raw, start, size_max=OPENED_BYTES_MAX)
-            else:
-                records = wanted.records(raw, start, OPENED_BYTES_MAX)
-            found = [record for record in records if record.offset >= position]
+        found: list[Any] = []
+        is_passed = has_nothing and not header.codec
+        if not left_out.has(header) and not header.is_control and not is_passed:
+            found = opener.opened(raw, start, position, end)
         position = header.next_offset
         yield found, header

@@ -28,6 +28,7 @@ from client.dialects import DialectError, Frames, KafkaFrames, MsgpackFrames
 
 ANSWER_BYTES_MAX: Final = 256 << 20
 LOGIN_BYTES_MAX: Final = 1 << 20
+JOINED_BYTES_MAX: Final = 64 << 10
 _SIZE: Final = struct.Struct(">I")
 
 
@@ -192,8 +193,12 @@ class Transport:
         assert self._writer is not None
         self._correlation_id = (self._correlation_id + 1) % (1 << 31)
         frame = self._frames.pack(api, self._correlation_id, body)
-        self._writer.write(_SIZE.pack(len(frame)))
-        self._writer.write(frame)
+        if len(frame) <= JOINED_BYTES_MAX:
+            # One packet: the broker would be woken for the size alone.
+            self._writer.write(_SIZE.pack(len(frame)) + frame)
+        else:
+            self._writer.write(_SIZE.pack(len(frame)))
+            self._writer.write(frame)
         return self._correlation_id
 
     async def _drain(self, api: str) -> None:

@@ -135,3 +135,81 @@ async def test_a_committed_only_consumer_asks_for_that_and_leaves_out_what_was_a
     ):
         assert [one.record.value for one in await consumer.poll()] == [b"b"]
     assert asked == [("list_offsets", 1), ("fetch", 1)]
+
+
+class Long(Script):
+    """Partitions of ten records, each in a batch; an answer has at most two of a partition."""
+
+    def __init__(self, *lost):
+        super().__init__()
+        self.lost = list(lost)
+        self.count = 0
+
+    def __call__(self, api, body):
+        if api == "list_offsets":
+            asked = body["topics"][0]["partitions"]
+            offset = 10 if asked[0]["timestamp"] == -1 else 0
+            parts = [{"partition_index": one["partition_index"]} for one in asked]
+            return {
+                "topics": [
+                    {"partitions": [one | {"error_code": 0, "offset": offset} for one in parts]}
+                ]
+            }
+        if api != "fetch":
+            return super().__call__(api, body)
+        self.count += 1
+        if self.count in self.lost:
+            return None
+        parts = []
+        for one in body["topics"][0]["partitions"]:
+            at = one["fetch_offset"]
+            raw = b"".join(batch(n, b"%d" % n) for n in range(at, min(at + 2, 10)))
+            parts.append({"partition_index": one["partition"], "error_code": 0, "records": raw})
+        return {"responses": [{"partitions": parts}]}
+
+
+async def read_to_ends(consumer, ends):
+    found = []
+    while unread := [one for one, at in consumer.positions.items() if at < ends[one]]:
+        found += await consumer.poll(partitions=unread, ends=ends)
+    return sorted((one.partition, one.record.offset) for one in found)
+
+
+@pytest.mark.parametrize("ends", [{0: 10, 1: 10}, {0: 10, 1: 3}, {0: 1, 1: 0}])
+async def test_with_ends_each_place_is_asked_for_once_and_none_behind_them(ends):
+    async with MsgpackPeer(Long()) as peer, Consumer(peer.address, "t") as consumer:
+        wanted = [(partition, at) for partition, end in ends.items() for at in range(end)]
+        assert await read_to_ends(consumer, ends) == wanted
+        asked = [
+            (one["partition"], one["fetch_offset"])
+            for api, body in peer.asked
+            if api == "fetch"
+            for one in body["topics"][0]["partitions"]
+        ]
+        assert len(set(asked)) == len(asked)
+        assert all(at < ends[partition] for partition, at in asked)
+
+
+async def test_the_next_fetch_is_sent_before_its_batches_are_taken():
+    async with MsgpackPeer(Long()) as peer, Consumer(peer.address, "t") as consumer:
+        await consumer.poll(ends={0: 10, 1: 10})
+        await consumer.end_offsets()  # the peer has read all that was sent before it
+        assert [api for api, _ in peer.asked].count("fetch") == 2
+
+
+@pytest.mark.parametrize("lost", [(2,), (1 + 2, 3 + 2)])
+async def test_what_was_asked_ahead_is_asked_again_if_it_is_lost(lost):
+    async with MsgpackPeer(Long(*lost)) as peer, Consumer(peer.address, "t") as consumer:
+        ends = {0: 10, 1: 10}
+        wanted = [(partition, at) for partition in (0, 1) for at in range(10)]
+        assert await read_to_ends(consumer, ends) == wanted
+        assert peer.connection_count == 1 + len(lost)
+
+
+async def test_a_seek_leaves_what_was_asked_ahead():
+    async with MsgpackPeer(Long()) as peer, Consumer(peer.address, "t", partitions=[0]) as consumer:
+        await consumer.poll(ends={0: 10})
+        consumer.seek(0, 7)
+        found = await consumer.poll(ends={0: 10})
+        assert [one.record.offset for one in found] == [7, 8]
+        assert await consumer.end_offsets() == {0: 10}
