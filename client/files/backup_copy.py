@@ -14,9 +14,9 @@ of the cut, the log is not that of a new topic of this name, whose files may reu
 
 Closed segments do not change. So a file that an earlier backup has under the same name, with the
 same size and time, is linked. A file that was written within two seconds before that backup began
-is copied again, because a file system's clock has ticks. When a segment has gone since the cut, or
-its file is another one, the copy cannot be finished (`Changed`); what was copied is used again by
-the next attempt.
+is copied again, because a file system's clock has ticks. The others are opened at once
+(`backup_pins`). When one has gone since the cut, or its file is another one, the copy cannot be
+finished (`Changed`); what was copied is used again by the next attempt.
 
 Each file is on the disk before its name gets its time, so a time that is right is that of a whole
 file, also after a crash.
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from client.files.backup_cut import Changed, Cut, LogFiles, NotBackedUp, Stamp
+from client.files.backup_pins import Pins
 from storage.files import filenames
 from storage.files.filenames import Kind
 from storage.files.text_files import encode_offsets
@@ -106,10 +107,12 @@ class BackupCopy:
     def run(self, cut: Cut) -> None:
         """Copy everything, durably. Raises Changed, OSError."""
         self.counts = Counts()
-        names = set()
-        for log in cut.logs:
-            names.add(log.name)
-            self._log(log, cut)
+        names = {log.name for log in cut.logs}
+        with Pins() as pins:
+            if not cut.is_stopped:
+                self._hold(cut, pins)
+            for log in cut.logs:
+                self._log(log, cut, pins)
         for name in os.listdir(self.path):
             if name not in names:
                 remove_tree(os.path.join(self.path, name))
@@ -128,6 +131,19 @@ class BackupCopy:
             self._small(filenames.CLEAN_SHUTDOWN)
         sync_directory(self.path)
 
+    def _hold(self, cut: Cut, pins: Pins) -> None:
+        """Open all files that are to be copied: from then on their names may go."""
+        for log in cut.logs:
+            for one in wanted_files(log, cut):
+                if self._has(log.name, one) or self._linkable(log.name, one) is not None:
+                    continue
+                try:
+                    if not pins.hold(os.path.join(self._data, log.name, one.name)):
+                        return
+                except FileNotFoundError:
+                    if one.stamp is not None:
+                        raise Changed(f"{log.name}/{one.name} was deleted") from None
+
     def _small(self, name: str) -> None:
         try:
             with open(os.path.join(self._data, name), "rb") as file:
@@ -136,7 +152,7 @@ class BackupCopy:
             return
         write_durably(os.path.join(self.path, name), content)
 
-    def _log(self, log: LogFiles, cut: Cut) -> None:
+    def _log(self, log: LogFiles, cut: Cut, pins: Pins) -> None:
         folder = os.path.join(self.path, log.name)
         os.makedirs(folder, exist_ok=True)
         wanted = list(wanted_files(log, cut))
@@ -144,10 +160,10 @@ class BackupCopy:
         for name in left:  # of an attempt before
             os.unlink(os.path.join(folder, name))
         for one in wanted:
-            self._file(log.name, one)
+            self._file(log.name, one, pins)
         sync_directory(folder)
 
-    def _file(self, log: str, one: Wanted) -> None:
+    def _file(self, log: str, one: Wanted, pins: Pins) -> None:
         target = os.path.join(self.path, log, one.name)
         earlier = self._linkable(log, one)
         if self._has(log, one):
@@ -159,21 +175,22 @@ class BackupCopy:
             self._count(one, is_linked=True)
             return
         if one.below >= 0:
-            self._aborts(log, one)
+            self._aborts(log, one, pins)
             return
         try:
-            copy_file(os.path.join(self._data, log, one.name), target, one.size, one.stamp)
+            with pins.opened(os.path.join(self._data, log, one.name)) as source:
+                copy_file(source, target, one.size, one.stamp)
         except FileNotFoundError:
             if one.stamp is None:
                 return  # leader epochs, for example, that were not written yet
             raise Changed(f"{log}/{one.name} was deleted") from None
         self._count(one, is_linked=False)
 
-    def _aborts(self, log: str, one: Wanted) -> None:
+    def _aborts(self, log: str, one: Wanted, pins: Pins) -> None:
         """Copy the entries that no recovery makes again."""
         try:
-            with open(os.path.join(self._data, log, one.name), "rb") as file:
-                content = file.read()
+            with pins.opened(os.path.join(self._data, log, one.name)) as source:
+                content = os.pread(source, os.fstat(source).st_size, 0)
         except FileNotFoundError:
             raise Changed(f"{log}/{one.name} was deleted") from None
         entries = (
@@ -275,30 +292,29 @@ def wanted_files(log: LogFiles, cut: Cut) -> Iterator[Wanted]:
             yield Wanted(name, stamp.size, stamp)
 
 
-def copy_file(source: str, target: str, size: int, stamp: Stamp | None) -> None:
-    """Copy the first `size` bytes durably, or the whole file if it has no stamp.
+def copy_file(source: int, target: str, size: int, stamp: Stamp | None) -> None:
+    """Copy the first `size` bytes of an open file durably, or all of it if it has no stamp.
 
-    Raises Changed if the source is not the file of the stamp, FileNotFoundError, OSError.
+    Raises Changed if the source is not the file of the stamp, or OSError.
     """
-    with open(source, "rb", buffering=0) as file:
-        found = os.fstat(file.fileno())
-        if stamp is None:
-            size = found.st_size
-        elif found.st_ino != stamp.inode or found.st_size < size:
-            raise Changed(f"{source} was replaced")
-        with open(target, "xb", buffering=0, opener=_opener) as copy:
-            if _copied(file.fileno(), copy.fileno(), size) < size:
-                raise Changed(f"{source} became shorter")
-            os.fdatasync(copy.fileno())
-        if stamp is None:
-            return
-        after = os.fstat(file.fileno())
-        is_whole = size == stamp.size
-        if is_whole and (after.st_size, after.st_mtime_ns) == (stamp.size, stamp.mtime_ns):
-            os.utime(target, ns=(stamp.mtime_ns, stamp.mtime_ns))
-        elif is_whole and not source.endswith(f".{filenames.LOG}"):
-            os.unlink(target)
-            raise Changed(f"{source} was written to")
+    found = os.fstat(source)
+    if stamp is None:
+        size = found.st_size
+    elif found.st_ino != stamp.inode or found.st_size < size:
+        raise Changed(f"the file for {target} was replaced")
+    with open(target, "xb", buffering=0, opener=_opener) as copy:
+        if _copied(source, copy.fileno(), size) < size:
+            raise Changed(f"the file for {target} became shorter")
+        os.fdatasync(copy.fileno())
+    if stamp is None:
+        return
+    after = os.fstat(source)
+    is_whole = size == stamp.size
+    if is_whole and (after.st_size, after.st_mtime_ns) == (stamp.size, stamp.mtime_ns):
+        os.utime(target, ns=(stamp.mtime_ns, stamp.mtime_ns))
+    elif is_whole and not target.endswith(f".{filenames.LOG}"):
+        os.unlink(target)
+        raise Changed(f"the file for {target} was written to")
 
 
 def _opener(path: str, flags: int) -> int:

@@ -236,8 +236,9 @@ def _copy_all(
                 sync_directory(os.path.join(data, folder))
             sync_directory(data)
         path = os.path.join(source, name)
-        copy_file(path, os.path.join(data, name), 0, None)
-        size = os.stat(path).st_size
+        with open(path, "rb", buffering=0) as file:
+            copy_file(file.fileno(), os.path.join(data, name), 0, None)
+            size = os.fstat(file.fileno()).st_size
         counts.copied_files += 1
         counts.copied_bytes += size
         progress(size)

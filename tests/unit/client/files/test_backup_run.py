@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from client.files import backup_copy, backup_run
+from client.files import backup_copy, backup_pins, backup_run
 from client.files.backup_cut import Cut, NotBackedUp
 from client.files.backup_run import back_up, restore
 from tests.support import data_directory
@@ -189,22 +189,54 @@ def test_a_topic_that_was_created_anew_is_no_part_of_the_cut(
     assert back_up(str(data), str(tmp_path / "b")).passes == 2
 
 
+@pytest.mark.parametrize(("pins_count", "passes"), [(0, 2), (1_000, 1)])
 def test_epochs_that_retention_cut_after_the_segments_were_copied_are_no_part_of_the_cut(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pins_count: int, passes: int
 ) -> None:
+    """Without a descriptor to hold it, the file is another one, and a new cut is needed."""
     (data / ".kafka_cleanshutdown").unlink()
-    copy_file, epochs = backup_copy.copy_file, data / "t-0" / "leader-epoch-checkpoint"
+    opened, epochs = backup_pins.Pins.opened, data / "t-0" / "leader-epoch-checkpoint"
     content = epochs.read_bytes()
 
-    def trimmed(source: str, *others: Any) -> None:
+    def trimmed(self: backup_pins.Pins, source: str) -> Any:
         if source.endswith("t-0/leader-epoch-checkpoint") and epochs.read_bytes() == content:
             (epochs.parent / "new").write_bytes(b"0\n1\n0 2\n")
             os.replace(epochs.parent / "new", epochs)
-        copy_file(source, *others)
+        return opened(self, source)
 
-    monkeypatch.setattr(backup_copy, "copy_file", trimmed)
+    monkeypatch.setattr(backup_pins, "pins_max", lambda: pins_count)
+    monkeypatch.setattr(backup_pins.Pins, "opened", trimmed)
     done = back_up(str(data), str(tmp_path / "b"), check=False)
-    assert done.passes == 2
+    assert done.passes == passes
+    copied = (Path(done.path) / "t-0" / "leader-epoch-checkpoint").read_bytes()
+    assert copied == (content if pins_count else b"0\n1\n0 2\n")
+
+
+@pytest.mark.parametrize("pins_count", [0, 3, 1_000])
+def test_what_retention_deletes_while_it_is_copied_is_in_the_backup(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pins_count: int
+) -> None:
+    """Each file of t-0 is deleted when the copy comes to it, as the busiest broker could."""
+    (data / ".kafka_cleanshutdown").unlink()
+    held = {one.name: one.read_bytes() for one in (data / "t-0").iterdir()}
+    opened, descriptors = backup_pins.Pins.opened, len(os.listdir("/proc/self/fd"))
+
+    def deleting(self: backup_pins.Pins, source: str) -> Any:
+        if "/t-0/" in source:
+            Path(source).unlink(missing_ok=True)
+        return opened(self, source)
+
+    monkeypatch.setattr(backup_pins, "pins_max", lambda: pins_count)
+    monkeypatch.setattr(backup_pins.Pins, "opened", deleting)
+    done = back_up(str(data), str(tmp_path / "b"), check=False)
+    copied = {one.name: one.read_bytes() for one in (Path(done.path) / "t-0").iterdir()}
+    if pins_count == 1_000:
+        assert done.passes == 1
+        assert copied == {name: held[name] for name in copied}
+        assert any(name.endswith(".log") for name in copied)
+    else:
+        assert done.passes > 1
+    assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
 Refusal = Callable[[Path, Path], tuple[str, str]]
