@@ -16,7 +16,6 @@ import pytest
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
-    KafkaException,
     Producer,
     TopicPartition,
 )
@@ -24,6 +23,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.interop.committed_reader import read_all
 from tests.interop.connect_worker import Worker
+from tests.interop.first_commit import commit
 from tests.interop.java_process import JavaProcess, compiled
 from tests.interop.oracle.kafka import KafkaNode, java, need_javac, neighbour
 from tests.support.broker_process import BrokerProcess
@@ -107,20 +107,10 @@ MIRROR_MAKER = {
 }
 
 
-def commit(address: str, topic: str) -> None:
+def commit_all(address: str, topic: str) -> None:
     """Commit as a group that has read a topic and left."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": f"readers-of-{topic}"})
     places = [TopicPartition(topic, partition, READ) for partition in range(PARTITIONS)]
-
-    def is_committed() -> bool:
-        try:
-            consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException:  # the coordinator of the first group is being made
-            return False
-        return True
-
-    until(is_committed, f"a commit for {topic}")
-    consumer.close()
+    commit(address, f"readers-of-{topic}", places)
 
 
 def retention_of(address: str, topic: str) -> str:
@@ -143,7 +133,7 @@ def test_mirror_maker_copies_both_ways(tmp_path: Path) -> None:
         settings = dict(MIRROR_MAKER)
         for source, topic in MIRRORED.items():
             filled(addresses[source], topic, {"retention.ms": "432000000"})
-            commit(addresses[source], topic)
+            commit_all(addresses[source], topic)
             (target,) = addresses.keys() - {source}
             settings[f"{source}.bootstrap.servers"] = addresses[source]
             settings[f"{source}->{target}.enabled"] = "true"

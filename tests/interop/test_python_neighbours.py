@@ -23,6 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.committed_reader import read_all
+from tests.interop.first_commit import commit
 from tests.interop.go_program import fetch
 from tests.interop.oracle.kafka import KafkaNode
 from tests.support.broker_process import ROOT, BrokerProcess
@@ -163,10 +164,8 @@ def test_quix_streams_counts_in_a_window_exactly_once(
 def test_kafkatop_tells_the_lag_of_groups(packages: Path, broker: Broker) -> None:
     create(broker.address, "words")
     produce(broker.address, "words")
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "slow"})
     places = [TopicPartition("words", partition, 10) for partition in range(PARTITIONS)]
-    consumer.commit(offsets=places, asynchronous=False)
-    consumer.close()
+    commit(broker.address, "slow", places)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "kafkatop", "--kafka-broker", broker.address),

@@ -102,6 +102,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "requirements-neighbours.lock",
         "tests/interop/programs/python/*",
     ),
+    "test_schema_registry": (*GROUPS, *PROTOCOL),
     "test_page": ("broker/console/*", "broker/http/*", "requirements-browser.lock"),
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),
