@@ -2,9 +2,9 @@
 
 from tests.kit import inner_pytest
 
-TWO = """
+FOUR = """
 import os, pytest
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(8))
 def test_alone(barnabas, number):
     topic = barnabas.topic("mine")
     barnabas.produce(topic, str(number))
@@ -13,11 +13,11 @@ def test_alone(barnabas, number):
 """
 
 
-def test_two_workers_have_brokers_of_their_own(tmp_path):
-    code, output = inner_pytest.run(tmp_path, TWO, "-p", "xdist", "-n", "2")
+def test_four_workers_have_brokers_of_their_own(tmp_path):
+    code, output = inner_pytest.run(tmp_path, FOUR, "-p", "xdist", "-n", "4")
     assert code == 0, output
-    assert "4 passed" in output
-    assert len(list(tmp_path.glob("worker-*"))) == 2
+    assert "8 passed" in output
+    assert len(list(tmp_path.glob("worker-*"))) == 4
     assert list(tmp_path.glob("barnabas-*")) == []
 
 
