@@ -18,6 +18,7 @@ from client.commands.running import run_to_end
 from client.commands.written_records import FORMATS, Written, written_as
 
 if TYPE_CHECKING:
+    from client.msgpack.batch_openers import BatchOpener
     from client.msgpack.consumer import Consumer
 
 UNCOMMITTED: Final = "read_uncommitted"
@@ -92,13 +93,7 @@ def consume(
     if ignore_case and pattern is None:
         raise click.UsageError("--ignore-case needs --grep.")
     if group_id is not None:
-        if where.is_inside_partitions or pattern is not None:
-            raise click.UsageError(
-                "In a group the broker assigns the partitions, and reading starts at the committed "
-                "offsets: --group excludes --partition, --from-time, --at, --tail and --grep, and "
-                "--from can only be beginning or end. To move a group's offsets, use `barnabas "
-                "groups reset-offsets`."
-            )
+        _refuse_places(where, pattern)
         from client.commands.consume_group import Options, read_group
 
         options = Options(
@@ -116,24 +111,43 @@ def consume(
         return
     if instance_id is not None:
         raise click.UsageError("--instance-id needs --group.")
-    from client.commands.record_search import RecordSearch, ValueOpener
-    from client.msgpack.batch_openers import RecordOpener
     from client.msgpack.consumer import Consumer
 
-    search = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
     is_plain = shape == "value" and not as_json and where.tail_count is None and not follow
+    opener = _opener(pattern, ignore_case=ignore_case, is_plain=is_plain)
     consumer = Consumer(
         in_its_dialect(bootstrap, timeout_s),
         topic,
         partitions=where.partitions or where.at or None,
         timeout_s=timeout_s,
         committed_only=isolation == COMMITTED,
-        opener=ValueOpener(search) if is_plain else search or RecordOpener(),
+        opener=opener,
     )
-    if is_plain:
-        run_to_end(_read_values(consumer, where, max_messages))
-    else:
-        run_to_end(_read(consumer, where, written, max_messages, follow=follow))
+    run_to_end(
+        _read_values(consumer, where, max_messages)
+        if is_plain
+        else _read(consumer, where, written, max_messages, follow=follow)
+    )
+
+
+def _refuse_places(where: Where, pattern: str | None) -> None:
+    """Raise click.UsageError for what a member of a group cannot choose."""
+    if where.is_inside_partitions or pattern is not None:
+        raise click.UsageError(
+            "In a group the broker assigns the partitions, and reading starts at the committed "
+            "offsets: --group excludes --partition, --from-time, --at, --tail and --grep, and "
+            "--from can only be beginning or end. To move a group's offsets, use `barnabas "
+            "groups reset-offsets`."
+        )
+
+
+def _opener(pattern: str | None, *, ignore_case: bool, is_plain: bool) -> BatchOpener:
+    """Return what opens batches: as values alone where no more is written, if `is_plain`."""
+    from client.commands.record_search import RecordSearch, ValueOpener
+    from client.msgpack.batch_openers import RecordOpener
+
+    search = None if pattern is None else RecordSearch(pattern, ignore_case=ignore_case)
+    return ValueOpener(search) if is_plain else search or RecordOpener()
 
 
 async def _read(
