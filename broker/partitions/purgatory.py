@@ -6,8 +6,8 @@ DelayedFetch). It leaves every watch list when it is answered or its connection 
 are no longer than the fetches in flight. The fetch of a session watches those of its partitions
 that are awake; one that wakes meanwhile joins them.
 
-A fetch of very many partitions counts at most once in a turn of the loop, since a round of flushes
-may move the high watermark of all of them.
+A fetch of more than a few partitions counts at most once in a turn of the loop: a round of flushes,
+or the end of a transaction, may have news of each of them, and to count looks at all of them.
 
 A fetch that fails unexpectedly loses its connection. The other fetches, and the caller that
 notified them, are not affected.
@@ -16,11 +16,14 @@ notified them, are not affected.
 from __future__ import annotations
 
 from functools import partial
+from typing import Final
 
 from broker.partitions.partition import ParkedFetch, Partition
 from broker.runtime import owners
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+
+COUNTED_AT_ONCE: Final = 4  # partitions of a fetch; each takes some 5 us
 
 
 class Purgatory:
@@ -29,7 +32,7 @@ class Purgatory:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._parked: dict[ParkedFetch, None] = {}  # in the order they came
-        self._looks: dict[ParkedFetch, None] = {}  # large ones, of which partitions have news
+        self._looks: dict[ParkedFetch, None] = {}  # of which partitions have news
         self._looks_soon = False
         self._is_stopping = False
 
@@ -40,7 +43,7 @@ class Purgatory:
 
     @property
     def looks_due(self) -> int:
-        """How many large fetches that wait are to count again."""
+        """How many fetches that wait are to count again."""
         return len(self._looks)
 
     def park(self, fetch: ParkedFetch, wait_ms: int) -> None:
@@ -64,7 +67,7 @@ class Purgatory:
         if partition.sleepers:
             self._wake(partition)
         for fetch in tuple(partition.watchers):
-            if fetch.is_large:
+            if fetch.is_large or len(fetch.partitions) > COUNTED_AT_ONCE:
                 self._look_soon(fetch)
             else:
                 self._look(fetch)
@@ -81,7 +84,7 @@ class Purgatory:
             self._release(fetch)
 
     def _look_soon(self, fetch: ParkedFetch) -> None:
-        """Look at a large fetch once, however many of its partitions have news in this turn."""
+        """Look at a fetch once, however many of its partitions have news in this turn."""
         self._looks[fetch] = None
         self._call_look()
 
@@ -91,7 +94,7 @@ class Purgatory:
             owners.soon(Owner.PARKED_FETCH, self._look_at_next)
 
     def _look_at_next(self) -> None:
-        """Look at one large fetch in each turn of the loop."""
+        """Look at one such fetch in each turn of the loop."""
         self._looks_soon = False
         if self._looks:
             fetch = next(iter(self._looks))

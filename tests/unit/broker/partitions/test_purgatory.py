@@ -155,3 +155,21 @@ async def test_each_large_fetch_is_looked_at_although_others_leave() -> None:
         while len(rig.answered) < 2:
             await asyncio.sleep(0)
     assert rig.answered == ["b", "c"]
+
+
+async def test_a_fetch_of_some_partitions_counts_once_although_all_of_them_have_news() -> None:
+    """After the end of a transaction, for example: each look is at all partitions of the fetch."""
+    rig = Rig()
+    looks: list[str] = []
+    partitions = [Partition(FakeLog()) for _ in range(10)]  # type: ignore[arg-type]
+    for count, name in ((4, "few"), (10, "some")):
+        fetch = rig.park(name, partitions[:count])
+        fetch.is_satisfied = lambda name=name: bool(looks.append(name))
+    for _ in range(3):
+        for partition in partitions:
+            rig.purgatory.notify(partition)
+    assert looks == ["few"] * 12
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert looks == ["few"] * 12 + ["some"]
+    rig.purgatory.release_all(partitions[0])
