@@ -37,7 +37,7 @@ class Home:
         self.unflushed_bytes = 0
         self.checkpoint_changes = 0  # to recovery points, start offsets and cleaned offsets
         self.start_moves = 0  # of the start offsets that clients see
-        self.trash = Trash(filesystem)
+        self.trash = Trash(filesystem, files.forget)
 
     def discard(self, directory: str, names: Iterable[str], due_ms: int) -> None:
         """Rename those of the files that exist to `.deleted`. Blocks. Raises OSError."""

@@ -3,6 +3,9 @@
 Deleting only renames: a file to `.deleted`, the directory of a log to `…-delete`. As in Kafka, the
 delay lets a reader that has just found a segment still open it. The trash is kept in memory; a
 restart rebuilds it from the names.
+
+A look-up that has gone on in a thread may have opened a deleted file again. An open file keeps its
+space, so the table of open files forgets it once it is removed.
 """
 
 from __future__ import annotations
@@ -23,10 +26,14 @@ _Due = list[tuple[int, str]]  # (when to remove it, ms; path)
 class Trash:
     """The files and directories to remove from one data directory. Times in ms."""
 
-    __slots__ = ("_directories", "_files", "_filesystem", "_lock")
+    __slots__ = ("_directories", "_files", "_filesystem", "_forget", "_lock")
 
-    def __init__(self, filesystem: FileSystem) -> None:
+    def __init__(
+        self, filesystem: FileSystem, forget: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`forget(path)` closes a file that is removed, from any thread."""
         self._filesystem = filesystem
+        self._forget = forget
         self._files: _Due = []
         self._directories: _Due = []
         self._lock = threading.Lock()  # logs are opened in threads, which find deleted files
@@ -55,7 +62,7 @@ class Trash:
             directories, self._directories = _split(self._directories, now_ms)
         if not paths and not directories:
             return None
-        return Purge(self._filesystem, paths, directories, self.toss_directory)
+        return Purge(self._filesystem, paths, directories, self.toss_directory, self._forget)
 
 
 def _split(items: _Due, now_ms: int) -> tuple[list[str], _Due]:
@@ -70,7 +77,7 @@ class Purge:
     To list a directory takes a descriptor. If there is none, it goes back into the trash.
     """
 
-    __slots__ = ("_directories", "_filesystem", "_paths", "_put_back", "complaints")
+    __slots__ = ("_directories", "_filesystem", "_forget", "_paths", "_put_back", "complaints")
 
     def __init__(
         self,
@@ -78,8 +85,10 @@ class Purge:
         paths: Sequence[str],
         directories: Sequence[str],
         put_back: Callable[[int, str], None],
+        forget: Callable[[str], None],
     ) -> None:
         self._put_back = put_back
+        self._forget = forget
         self._filesystem = filesystem
         self._paths = paths
         self._directories = directories
@@ -89,7 +98,7 @@ class Purge:
         """Remove them all. Blocks."""
         for path in self._paths:
             try:
-                self._filesystem.unlink(path)
+                self._unlink(path)
             except FileNotFoundError:
                 continue  # its directory was removed or renamed meanwhile
             except OSError as error:
@@ -97,7 +106,7 @@ class Purge:
         for directory in self._directories:
             try:
                 for name in self._filesystem.list(directory):
-                    self._filesystem.unlink(posixpath.join(directory, name))
+                    self._unlink(posixpath.join(directory, name))
                 self._filesystem.rmdir(directory)
             except OSError as error:
                 if error.errno in NO_DESCRIPTOR:
@@ -106,3 +115,7 @@ class Purge:
                 self.complaints.append(
                     f"cannot delete {directory}: {error}; the next start tries again"
                 )
+
+    def _unlink(self, path: str) -> None:
+        self._filesystem.unlink(path)
+        self._forget(path)

@@ -199,3 +199,26 @@ def test_the_directory_of_an_unopenable_log_is_deleted_with_its_topic(house):
     assert in_the_way.topics == set()
     left = [name[:3] for name in house.filesystem.list(DATA) if name.endswith("-stray")]
     assert left == ["t-1"], "the other has no records"
+
+
+def test_what_a_late_reader_opens_is_given_back_when_the_log_is_purged(house):
+    """An open file keeps the space of a deleted one: for good, on a broker with few files."""
+    log = house.log(file_delete_delay_ms=0)
+    append(log, 3)
+    flush(log)
+    house.delete_log("t", 0)
+    log.segments.active.log_file.read(0, 100)  # of a look-up that goes on in a thread
+    house.purge(NOW)
+    assert house.manager.home.files.descriptor_count == 0
+
+
+def test_what_a_late_reader_opens_is_given_back_when_a_segment_is_purged(house):
+    log = house.log(retention_ms=1, file_delete_delay_ms=0)
+    append(log, 40)
+    flush(log)
+    checkpoint(house, log)
+    first = log.segments.all[0]
+    assert apply_retention(house, log, NOW + 10**9) > 0
+    first.log_file.read(0, 100)
+    house.purge(NOW + 10**9)
+    assert house.manager.home.files.peek(first.log_file.path) is None
