@@ -81,6 +81,10 @@ class Topics:
         """Return the topic of that name, or None."""
         return self._controller.image.topics.get(name)
 
+    def is_named(self, name: str) -> bool:
+        """Whether a topic has the name, perhaps one that is being deleted."""
+        return self._controller.lives.of_name(name) is not None
+
     def by_id(self, topic_id: bytes) -> TopicInfo | None:
         """Return the topic of that id, or None."""
         return self._controller.image.topics_by_id.get(topic_id)
@@ -102,8 +106,7 @@ class Topics:
         """Try again to open the logs that could not be opened, and to free names."""
         await self._topic_logs.clear_the_way()
         for name in dict.fromkeys(name for name, _ in self._partitions.offline()):
-            topic = self.by_name(name)
-            if topic is not None:
+            if (topic := self.by_name(name)) is not None:
                 await self._open([self._controller.lives.of(topic)])
 
     async def _open(self, lives: Iterable[TopicLife]) -> None:
@@ -222,12 +225,11 @@ class Topics:
         With `topic_id`, another topic that has the name by then stays. Raises TopicError if there
         is no such topic, and as `create` does.
         """
-        lives = self._controller.lives
         async with self._planning:  # no plan relies on the topic, or on its absence
             if topic_id is not None and self.by_id(topic_id) is None:
                 raise no_such_topic()
             topic, end_offset = self._controller.delete_topic(name, self._clock.now_ms())
-        life = lives.of(topic)
+        life = self._controller.lives.of(topic)
         await self._changes.carry_through(self._drop(life, end_offset), [life])
 
     async def _drop(self, life: TopicLife, end_offset: int) -> None:
@@ -235,13 +237,12 @@ class Topics:
         await self._topic_logs.take_out(life.topic)
         await self._durable(end_offset, [life])
         life.move(TopicEvent.GONE)
-        topic = life.topic
         await self._topic_logs.drop(life)
         await self._telling.passed()
         life.move(TopicEvent.DROPPED)
         self._controller.forget(life)
-        self._changed(topic.name, None)
-        told = _fields(topic.name, len(topic.partitions))
+        self._changed(life.topic.name, None)
+        told = _fields(life.topic.name, len(life.topic.partitions))
         logger.info("deleted topic %(topic)s with %(partitions)d %(unit)s", told)
 
     # -- Other records ------------------------------------------------------------------------
@@ -295,8 +296,7 @@ class Topics:
         """Answer KAFKA_STORAGE_ERROR for topics whose fate only the next start can tell."""
         life.move(TopicEvent.FAILED)
         reason = "the metadata log failed before this was durable: check the disk, then restart"
-        for info in life.topic.partitions:
-            number = info.partition
+        for number in (info.partition for info in life.topic.partitions):
             with_name = f"{life.topic.name}-{number}"
             if number not in life.opened or self.by_id(life.topic.topic_id) is None:
                 self._partitions.set_offline(life.topic.name, number, LogFailed(with_name, reason))

@@ -4,6 +4,9 @@ Many groups may have committed offsets for a topic. Its deletion must not hold t
 each turn writes some of the tombstones. If an offset is committed in the meantime for a new topic
 of that name, its tombstone is left out. One that a transaction commits in the meantime would fall
 to a tombstone that comes after it, so the tombstone is written first.
+
+A crash may come before the tombstones are on the disk. So the load of a shard removes the offsets
+of topics that do not exist: a topic that is created later has none of them. (Kafka keeps them.)
 """
 
 from __future__ import annotations
@@ -39,9 +42,13 @@ class Deleted(NamedTuple):
 class DeletedTopics:
     """Deleted topics whose offsets are not all removed from the log yet."""
 
-    def __init__(self, remove: Remove) -> None:
-        """`remove(registry, group_id, tombstones)` writes the tombstones."""
+    def __init__(self, remove: Remove, exists: Callable[[str], bool]) -> None:
+        """`remove(registry, group_id, tombstones)` writes the tombstones.
+
+        `exists(name)`: there is a topic of that name, or its deletion is not finished.
+        """
         self._remove = remove
+        self._exists = exists
         self._left: deque[Deleted] = deque()
 
     def forget(self, shard: Shard, name: str) -> None:
@@ -54,8 +61,10 @@ class DeletedTopics:
             shard.deleted_topics.add(name)
 
     def loaded(self, shard: Shard) -> None:
-        """Remove the offsets of topics that were deleted while the shard was loading."""
-        for name in sorted(shard.deleted_topics):
+        """Remove the offsets of topics that do not exist, or were deleted during the load."""
+        names = shard.registry.offsets.topic_names()
+        unknown = (name for name in names if not self._exists(name))
+        for name in sorted(shard.deleted_topics.union(unknown)):
             self.forget(shard, name)
         shard.deleted_topics.clear()
 

@@ -8,15 +8,22 @@ would change a group before they get here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from broker.groups.alarm import Alarm, Handle
 from broker.groups.coordinator import Coordinator
+from broker.groups.forgetting import DeletedTopics
 from broker.groups.shard import Shard
 from protocol.errors import ErrorCode
 
 
 class FrozenCoordinator(Coordinator):
     """All groups of this broker, unchanged since the directory was last written."""
+
+    def __init__(self, *args: Any) -> None:
+        """Take what a Coordinator takes. The offsets of every topic stay."""
+        super().__init__(*args)
+        self._deleted_topics = DeletedTopics(self.remove_offsets, lambda _: True)
 
     async def ensure_log(self) -> None:
         """Do nothing: the log is not created."""

@@ -100,6 +100,10 @@ class Offsets:
         if not topics:
             self._groups.pop(key.group, None)
 
+    def topic_names(self) -> set[str]:
+        """Return the topics that have offsets, committed or pending."""
+        return self.pending.topic_names().union(*self._groups.values())
+
     def places(self, group_id: str) -> Iterator[Place]:
         """Return where a group has committed offsets now; they may change while it is read."""
         found = [(topic, list(numbers)) for topic, numbers in self.topics(group_id).items()]

@@ -183,12 +183,10 @@ MUTANTS = (
         """\
         await self._durable(end_offset, [life])
         life.move(TopicEvent.GONE)
-        topic = life.topic
         await self._topic_logs.drop(life)
 """,
         """\
         life.move(TopicEvent.GONE)
-        topic = life.topic
         await self._topic_logs.drop(life)
         await self._changes.durable(end_offset)
 """,

@@ -29,7 +29,7 @@ class House:
         self.offsets.apply(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1), 0)
         self.written: list[list[int]] = []
         self.fails = False
-        self.topics = DeletedTopics(self.remove)
+        self.topics = DeletedTopics(self.remove, lambda _: True)
 
     def key(self, number: int, topic: str = "t") -> OffsetCommitKey:
         return OffsetCommitKey(group="g", topic=topic, partition=number)

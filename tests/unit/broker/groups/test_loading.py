@@ -67,8 +67,8 @@ def put(rig: Rig, number: int, batch: bytes) -> None:
     log._write(written, read_header(written), 1)
 
 
-def offset_record(group: str, offset: int) -> bytearray:
-    key = OffsetCommitKey(group=group, topic="t", partition=0)
+def offset_record(group: str, offset: int, topic: str = "t") -> bytearray:
+    key = OffsetCommitKey(group=group, topic=topic, partition=0)
     value = OffsetCommitValue(offset=offset, commit_timestamp=1)
     return build([Record(0, 1, encode_key(key), encode_value(value))])
 
@@ -157,6 +157,34 @@ async def test_a_topic_deleted_during_the_load_loses_all_its_offsets(rig, tmp_pa
     for group in (A, B, C):
         assert await committed(third, group=group) == {("u", 0): 8}
     await third.close()
+
+
+async def test_the_load_drops_the_offsets_of_topics_that_are_gone(rig, tmp_path):
+    """A crash came between the deletion of a topic and the tombstones of its offsets.
+
+    A later topic of that name would have them, and a consumer would skip its first records.
+    """
+    put(rig, 1, offset_record(A, 5, "gone"))
+    put(rig, 0, offset_record(C, 5, "gone"))
+    await rig.close()
+    again = rig_of(tmp_path)
+    await again.loading
+    await again.close()
+    third = rig_of(tmp_path)
+    await create(third, "gone")
+    await third.loading
+    for group in (A, B, C):
+        assert await committed(third, group=group) == {("t", 0): 7, ("u", 0): 8}
+    await third.close()
+
+
+async def test_a_read_only_broker_shows_the_offsets_of_topics_that_are_gone(rig, tmp_path):
+    put(rig, 1, offset_record(A, 5, "gone"))
+    await rig.close()
+    again = Rig(tmp_path, offsets_topic_num_partitions=str(COUNT), barnabas_read_only="true")
+    await again.loading
+    assert (await committed(again, group=A))["gone", 0] == 5
+    await again.close()
 
 
 async def test_deleting_the_offsets_topic_during_a_load_leaves_no_group(rig, tmp_path):
