@@ -253,6 +253,22 @@ def test_a_list_that_was_built_anew_replaces_the_file(disk):
     assert disk.live_bytes(PATH) == index_on(disk, *ENTRIES).content()
 
 
+def test_a_list_after_a_replacement_whose_sync_failed_is_in_the_new_file(disk):
+    index = index_on(disk)
+    index.begin_anew()
+    disk.replace(PATH, b"")
+    index._files.get(PATH)
+    for entry in ENTRIES[:1]:
+        index.add(AbortedTransaction(*entry))
+    disk.fail("sync_directory")
+    with pytest.raises(OSError, match="/"):
+        index.replace()
+    for entry in ENTRIES[1:]:
+        index.add(AbortedTransaction(*entry))
+    index.write()
+    assert disk.live_bytes(PATH) == index_on(disk, *ENTRIES).content()
+
+
 def brute(entries, from_offset, upper_offset):
     return [
         (pid, first)

@@ -112,3 +112,18 @@ def test_an_entry_beyond_a_truncated_file_is_none(filesystem):
     first.write_tail()
     filesystem.open("/d/0.pairs").truncate(2)
     assert first._read(filesystem.open("/d/0.pairs"), 0) == Pairs.none
+
+
+def test_entries_after_a_replacement_whose_sync_failed_are_in_the_new_file(filesystem):
+    """The file that was open before is under no name any more: nothing would find them there."""
+    under_test = index(filesystem)
+    under_test.add(1, 1)
+    under_test.write_tail()
+    under_test.begin_anew()
+    under_test.add(2, 2)
+    filesystem.fail("sync_directory")
+    with pytest.raises(OSError, match="/d"):
+        under_test.replace()
+    under_test.add(3, 3)
+    under_test.write_tail()
+    assert index(filesystem).entry_count == 2
