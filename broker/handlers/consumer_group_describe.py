@@ -3,7 +3,8 @@
 Behaviour (KIP-848)
 - Classic groups are GROUP_ID_NOT_FOUND here; DescribeGroups describes them.
 - A group that is named more than once is answered once.
-- Deleted topics are left out of assignments, as in Kafka.
+- The assignment of a member includes what it has yet to revoke. Deleted topics are left out, as in
+  Kafka. Without a regular expression, `subscribed_topic_regex` is empty and not null.
 - Authorized operations, if requested, are all operations: there is no authorization.
 
 Version notes: 1 `member_type`: whether a member speaks the classic protocol (KIP-1099).
@@ -82,7 +83,6 @@ def _not_found(group_id: str, message: str) -> DescribedGroup:
 
 
 def _member(member: ConsumerGroupMember, target: PartitionsByTopic, topics: Topics) -> Member:
-    held = {topic_id: frozenset(numbers) for topic_id, numbers in member.assigned.items()}
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -91,11 +91,20 @@ def _member(member: ConsumerGroupMember, target: PartitionsByTopic, topics: Topi
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topic_names),
-        subscribed_topic_regex=member.topic_regex or None,
-        assignment=_assignment(held, topics),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(_held(member), topics),
         target_assignment=_assignment(target, topics),
         member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
+
+
+def _held(member: ConsumerGroupMember) -> PartitionsByTopic:
+    """Return the partitions that a member has, or has yet to revoke."""
+    assigned, leaving = member.assigned, member.pending_revocation
+    return {
+        topic_id: frozenset((*assigned.get(topic_id, ()), *leaving.get(topic_id, ())))
+        for topic_id in {**assigned, **leaving}
+    }
 
 
 def _assignment(partitions: PartitionsByTopic, topics: Topics) -> Assignment:

@@ -69,6 +69,21 @@ async def test_a_group_with_its_members(rig: Rig) -> None:
     }
 
 
+async def test_what_a_member_has_yet_to_revoke_is_its_own(rig: Rig) -> None:
+    """As in Kafka 4.3 (tried), and no expression is an empty one."""
+    await join(rig, "m1")
+    await join(rig, "m2")
+    told = await ask(
+        rig, ConsumerGroupHeartbeatRequest(group_id="c", member_id="m1", member_epoch=2), 1
+    )
+    assert [of.partitions for of in told.assignment.topic_partitions] == [[0]]
+    (group,) = await describe(rig, "c")
+    first, second = group.members
+    assert [of.partitions for of in first.assignment.topic_partitions] == [[0, 1]]
+    assert second.assignment.topic_partitions == []
+    assert first.subscribed_topic_regex == ""
+
+
 async def test_ids_that_are_not_consumer_groups(rig: Rig) -> None:
     await member(rig)
     unknown, classic, nameless = await describe(rig, "no", "g", "")
