@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.console.console import Console
 
 GROWTH_SECONDS: Final = 300  # over which the growth of the logs is measured
+FAR_S: Final = 10 * 365 * 86_400  # a disk that is full later than this is not going to be full
 VERSION: Final = "0.1.0"
 
 
@@ -107,11 +108,12 @@ def disk_of(console: Console) -> dict[str, Any]:
     ring, free = console.history.seconds, console.surroundings.pulse.free_bytes
     sizes = ring.column(SERIES.index("log_bytes"))[-GROWTH_SECONDS:]
     growth = (sizes[-1] - sizes[0]) / (len(sizes) - 1) if len(sizes) > 1 else 0.0
+    full_in_s = int(free / growth) if growth > 0 and free else FAR_S
     return {
         "log_bytes": console.history.totals[3],
         "free_bytes": free,
         "growth": _short(growth),
-        "full_in_s": int(free / growth) if growth > 0 and free else None,
+        "full_in_s": full_in_s if full_in_s < FAR_S else None,
     }
 
 

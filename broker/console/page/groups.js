@@ -37,7 +37,7 @@ function Group({ id }) {
       <${Pager} total=${data.offset_count} offset=${offset} limit=${200} move=${setOffset} />
       <h2>Members</h2><${Table} caption="Members" columns=${[["Client"], ["Host", "wide"], ["Partitions"], ["Member id", "wide mono"]]}
         rows=${data.members.map((one) => [one.client_id || "–", one.host, assigned(one.assignment), one.member_id])}
-        empty=${html`<${Empty} title="No members">Nobody consumes at the moment. Offsets can be reset now.<//>`} />`}
+        empty=${html`<${Empty} title="No members">No consumer is connected. Offsets can be reset now.<//>`} />`}
     ${dialog === "reset" && html`<${Reset} id=${id} topics=${topics} close=${() => { setDialog(""); load(); }} />`}
     ${dialog === "delete" && html`<${Delete} id=${id} close=${() => setDialog("")} />`}<//>`;
 }

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from benchmarks.console import FIRST_VISIT
 from broker.console import console as console_module
 from broker.console.endpoints import ENDPOINTS
-from broker.console.overview_api import VERSION
+from broker.console.overview_api import GROWTH_SECONDS, VERSION, disk_of
 from broker.exposition.history import SERIES
 from broker.lifecycle.shutdown import EXIT_CLEAN
 from tests.support.console_client import ConsoleBroker, EventReader
@@ -186,6 +187,24 @@ async def test_the_overview_is_the_brokers_state(running: ConsoleBroker) -> None
     assert {len(column) for column in history["series"].values()} == {1} or history["last_ms"]
     assert (await running.get("history?range=24h"))["step_s"] == 60
     await running.get("history?range=1y", 400)
+
+
+@pytest.mark.parametrize(
+    ("growth", "free", "full_in_s"),
+    [(1_000, 60_000, 60), (0, 60_000, None), (-5, 60_000, None), (1, 1 << 40, None)],
+)
+def test_the_disk_is_full_at_the_present_pace(
+    growth: int, free: int, full_in_s: int | None
+) -> None:
+    sizes = [7_000 + growth * second for second in range(GROWTH_SECONDS)]
+    console: Any = SimpleNamespace(
+        history=SimpleNamespace(
+            seconds=SimpleNamespace(column=lambda _: sizes), totals=(0, 0, 0, sizes[-1])
+        ),
+        surroundings=SimpleNamespace(pulse=SimpleNamespace(free_bytes=free)),
+    )
+    disk = disk_of(console)
+    assert (disk["growth"], disk["full_in_s"]) == (growth, full_in_s)
 
 
 async def test_events_come_each_second_and_the_viewers_are_bounded(
