@@ -1,11 +1,11 @@
 """Instructions of one small request, counted: `python -m benchmarks.bench_instructions`.
 
 Times are too noisy to tell one percent. So valgrind's callgrind counts the instructions of a broker
-that serves requests, twice, with different numbers of requests; the difference is what they cost.
+that serves requests. Its counts are set to zero when the broker is warm (`MARK`).
 A request goes its whole way except for the socket: a connection receives it, a processor decodes
 it, a worker dispatches it, and the connection writes the answer to a transport that drops it.
-Nothing is flushed meanwhile: how often that happens is a matter of time, and a busy machine has
-more of it.
+What is a matter of time does not happen, as a busy machine has more of it: nothing is flushed, no
+slice of a worker ends, its connection is alone, and requests are timed as if they came fast.
 
 Shapes: a Produce of one record of 100 B, acks 1, page cache; a Fetch of one 16 KiB batch from the
 page cache. Settings: none; quotas that are never reached; an authorizer with 1,000 ACLs, some of
@@ -31,13 +31,16 @@ from typing import Any, Final
 import uvloop
 
 from benchmarks import frames
+from broker import io_worker
 from broker.dispatch import Dispatcher
 from broker.handlers import HANDLERS
 from broker.io_worker import IoWorker
 from broker.network.connection import Connection
+from broker.network.lone_senders import LoneSenders
 from broker.network.processor import Processor
 from broker.partitions.lingering import Lingering
 from broker.partitions.partition import Partition
+from broker.runtime import request_times
 from broker.runtime.request import ConnectionInfo
 from protocol.kafka.dialect import KafkaDialect
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -47,7 +50,8 @@ from tests.support.fake_transport import FakeTransport
 ROOT: Final = Path(__file__).resolve().parents[1]
 SHAPES: Final = ("produce", "fetch")
 SETTINGS: Final = ("none", "quotas", "acls")
-FEW, MANY = 1_000, 3_000
+WARM, MEASURED = 300, 1_255  # the latter a multiple of SAMPLED: as many are timed each time
+MARK = "getppid"  # a function of libc that nothing else calls; callgrind begins anew with it
 ACLS = 1_000
 TOPIC, READ, WRITE, LITERAL, ALLOW = 2, 3, 4, 3, 3  # Kafka's codes
 TOTAL = re.compile(r"Collected : (\d+)")
@@ -145,9 +149,17 @@ def never(_: Lingering, partition: Partition, __: float) -> None:
     partition.flush_scheduled = True
 
 
-async def serve(directory: Path, shape: str, settings: str, requests: int) -> None:
-    """Serve requests, one after the other."""
+def leave_time_out() -> None:
+    """Let nothing depend on how long something takes."""
     Lingering.add = never  # type: ignore[method-assign]
+    LoneSenders.is_alone = lambda *_: True  # type: ignore[method-assign]
+    io_worker.SLICE_NS = 1 << 60
+    request_times.EACH_NS = 1 << 60
+
+
+async def serve(directory: Path, shape: str, settings: str) -> None:
+    """Serve requests, one after the other."""
+    leave_time_out()
     rig = await begin(directory, settings)
     network = rig.assembly.network
     processor = Processor(0, network)
@@ -174,21 +186,25 @@ async def serve(directory: Path, shape: str, settings: str, requests: int) -> No
     frame = shape_frame(shape, now_ms)
     gc.collect()
     gc.disable()  # a collection costs as much as many requests, and falls where it likes
-    for _ in range(requests):
+    for _ in range(WARM):
+        await one(frame)
+    os.getppid()
+    for _ in range(MEASURED):
         await one(frame)
     for task in tasks:
         task.cancel()
     os._exit(0)  # what a stop costs is not measured
 
 
-def counted(tree: Path, shape: str, settings: str, requests: int) -> int:
-    """Return the instructions of a whole run in a checkout."""
+def per_request(tree: Path, shape: str, settings: str) -> float:
+    """Return the instructions of one request in a checkout."""
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
             [
                 *("valgrind", "--tool=callgrind", f"--callgrind-out-file={directory}/out"),
+                f"--zero-before={MARK}",
                 *(sys.executable, "-X", "utf8", "-m", "benchmarks.bench_instructions"),
-                *("--serve", shape, settings, str(requests), f"{directory}/data"),
+                *("--serve", shape, settings, f"{directory}/data"),
             ],
             cwd=tree,
             env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -199,19 +215,13 @@ def counted(tree: Path, shape: str, settings: str, requests: int) -> int:
     total = TOTAL.search(done.stderr)
     if done.returncode or total is None:
         raise RuntimeError(done.stderr[-2_000:])
-    return int(total[1])
-
-
-def per_request(tree: Path, shape: str, settings: str) -> float:
-    """Return the instructions of one request."""
-    few, many = (counted(tree, shape, settings, requests) for requests in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
+    return int(total[1]) / MEASURED
 
 
 def main() -> int:
     """Print a table; with --serve, be the process that is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--serve", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument(
         "--tree", action="append", default=[], help="another checkout, measured too"
     )
@@ -219,8 +229,8 @@ def main() -> int:
     parser.add_argument("--no-own", action="store_true", help="only the trees of --tree")
     given = parser.parse_args()
     if given.serve:
-        shape, settings, requests, directory = given.serve
-        uvloop.run(serve(Path(directory), shape, settings, int(requests)))
+        shape, settings, directory = given.serve
+        uvloop.run(serve(Path(directory), shape, settings))
     if shutil.which("valgrind") is None:
         sys.stderr.write("valgrind is not installed: install the package valgrind\n")
         return 1

@@ -40,6 +40,7 @@ from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Buffer, Pending, Request
 from broker.runtime.steps import Stepper
+from broker.runtime.traffic import Counts
 from broker.services import Services
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from broker.security.acl.authorizer import Authorizer
 
 logger = logging.getLogger("barnabas.requests")
+
+Sending = Callable[[Request, Any], None]
 
 
 class GuardedHandler(Handler):
@@ -89,9 +92,9 @@ class Dispatcher:
 
     __slots__ = (
         "_answered",
-        "_counts",
         "_handlers",
         "_produces",
+        "_served",
         "_services",
         "_stepper",
         "_tasks",
@@ -115,7 +118,7 @@ class Dispatcher:
         for row in rows:
             any_version = row.api_key == ApiKey.API_VERSIONS
             traffic.serve(row.api_key, row.min_version, row.max_version, any_version=any_version)
-        self._counts = traffic.requests
+        self._served = self._counted()
         self._answered = ErrorCounts(traffic)
 
     def dispatch(self, request: Request) -> None:
@@ -124,7 +127,8 @@ class Dispatcher:
         try:
             header = request.header
             api_key = header.api_key
-            self._counts[api_key][header.api_version] += 1
+            counts, handler, answer = self._served[api_key]
+            counts[header.api_version] += 1
             if quotas is not None:
                 quotas.begin()
             if (
@@ -134,7 +138,7 @@ class Dispatcher:
             ):
                 result = self._handle_behind(self._services.large_produces.lines, request)
             else:
-                result = self._handlers[api_key].handle(request, self._services)
+                result = handler.handle(request, self._services)
             if quotas is not None:
                 quotas.handled(request)
             kind: type[Any] = type(result)  # asked here, too: the usual answer saves a call
@@ -143,7 +147,7 @@ class Dispatcher:
             elif kind is Pending or kind is GeneratorType:
                 self._ended(request, result)
             else:
-                self._answer(request, result)
+                answer(request, result)
         except Exception as error:
             self._fail(request, error)
 
@@ -159,6 +163,19 @@ class Dispatcher:
     def put_around(self, wrap: Callable[[Handler], Handler]) -> None:
         """Replace each handler by another around it. Before the first request."""
         self._handlers = {key: wrap(row) for key, row in self._handlers.items()}
+        self._served = self._counted()
+
+    def _counted(self) -> dict[int, tuple[Counts, Handler, Sending]]:
+        """Return each handler between what counts its requests and what answers them."""
+        counts = self._services.metrics.traffic.requests
+        return {
+            key: (
+                counts[key],
+                row,
+                self._answer if key in COUNTED_WHERE_MADE else self._search_and_answer,
+            )
+            for key, row in self._handlers.items()
+        }
 
     @property
     def running_count(self) -> int:
@@ -178,7 +195,7 @@ class Dispatcher:
         elif kind is GeneratorType:
             self._stepper.begin(request, result)
         else:
-            self._answer(request, result)
+            self._served[request.header.api_key][2](request, result)
 
     def _finished(self, request: Request, response: Any) -> Any:
         """Return what is sent of an answer that is encoded in steps."""
@@ -188,19 +205,24 @@ class Dispatcher:
             self._answered.count(request.header.api_key, response)
         return response
 
+    def _search_and_answer(self, request: Request, response: Any) -> None:
+        """Count the errors in an answer, and send it."""
+        if response is not None:
+            self._answered.count(request.header.api_key, response)
+        self._answer(request, response)
+
     def _answer(self, request: Request, response: Any) -> None:
         if (quotas := self._services.quotas.clients) is not None:
             response = quotas.answer(request, response)
         if response is None:
             request.connection.respond(request, ())
             return
-        if request.header.api_key not in COUNTED_WHERE_MADE:
-            self._answered.count(request.header.api_key, response)
-        if request.header.opens_records and request.header.wants_thread(response):
+        header = request.header
+        if header.opens_records and header.wants_thread(response):
             self._answer_from_thread(request, response)
         else:
             request.connection.respond(
-                request, request.info.dialect.encode_response(request.header, response)
+                request, request.info.dialect.encode_response(header, response)
             )
 
     def _answer_from_thread(self, request: Request, response: Any) -> None:
@@ -263,7 +285,7 @@ class Dispatcher:
             row = self._handlers[header.api_key]
             if header.api_key in COUNTED_WHERE_MADE:
                 self._services.metrics.traffic.errors[header.api_key, int(code)] += 1
-            self._answer(request, row.error_response(request, code))
+            self._served[header.api_key][2](request, row.error_response(request, code))
         except Exception as second:
             logger.error("cannot make an error response; closing the connection", exc_info=second)
             request.give_up()

@@ -14,6 +14,7 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.owners import Owner
+from broker.runtime.request import Request
 from broker.runtime.request_queue import RequestQueue
 
 # How long a worker may keep the loop from its sockets. Two milliseconds are about a hundred
@@ -48,8 +49,9 @@ class IoWorker:
 
     def serve(self, begun_ns: int) -> None:
         """Handle what is queued, until a slice of the step that has begun at `begun_ns` is over."""
-        take = self._queue.take
-        dispatch = self._dispatcher.dispatch
+        queue = self._queue
+        take = queue.take
+        dispatch = self._timed if queue.has_timed else self._dispatcher.dispatch
         monotonic_ns = self._clock.monotonic_ns
         writes = self._writes
         slice_end_ns = begun_ns + SLICE_NS
@@ -58,19 +60,26 @@ class IoWorker:
         writes.held = True
         try:
             while (request := take()) is not None:
-                timing = request.timing
-                if timing is not None:
-                    timing.taken_ns = monotonic_ns()
                 try:
                     dispatch(request)
                 except Exception as error:  # or it would never be answered
                     owners.failed(Owner.WORKER, error)
                     request.give_up()
-                now_ns = monotonic_ns()
-                if timing is not None:
-                    timing.handled_ns = now_ns
-                if now_ns > slice_end_ns:
+                if monotonic_ns() > slice_end_ns:
                     break
         finally:
             writes.held = False
         writes.flush()
+
+    def _timed(self, request: Request) -> None:
+        """Dispatch one of the queued requests, of which some are timed, and take its times."""
+        timing = None if request.extras is None else request.extras.timing
+        if timing is not None:
+            timing.taken_ns = self._clock.monotonic_ns()
+        try:
+            self._dispatcher.dispatch(request)
+        finally:
+            if timing is not None:
+                timing.handled_ns = self._clock.monotonic_ns()
+            if not len(self._queue):
+                self._queue.has_timed = False

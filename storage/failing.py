@@ -48,5 +48,6 @@ def end(state: LogState, failure: LogFailed) -> None:
         state.failed = failure
         if not state.write_caching:
             state.home.unflushed_bytes -= state.unflushed_bytes
+        state.flushed_bytes += state.unflushed_bytes
         state.unflushed_bytes = 0
     state.high_watermark = min(state.durable_offset, state.high_watermark)

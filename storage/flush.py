@@ -152,6 +152,7 @@ def finish(state: LogState, flush: Flush, error: OSError | None) -> None:
     state.segments.note_durable(flush.end_offset, flush.segment_base_offset, flush.segment_position)
     if state.failed is None:
         state.unflushed_bytes -= flush.size_bytes
+        state.flushed_bytes += flush.size_bytes
         if not state.write_caching:
             state.home.unflushed_bytes -= flush.size_bytes
     if not state.write_caching:

@@ -204,7 +204,6 @@ class Log(LogTrimming):
         self.snapshots.batches += 1
         if not self.unflushed_bytes:
             self.unflushed_since_ms = now_ms
-        self.appended_bytes += size
         self.unflushed_bytes += size
         if self.write_caching:
             self.high_watermark = last_offset + 1

@@ -97,13 +97,13 @@ class LogState:
     """What a log consists of. `storage.log.Log` adds the operations."""
 
     __slots__ = (
-        "appended_bytes",
         "config",
         "directory",
         "durable_offset",
         "end_offset",
         "epochs",
         "failed",
+        "flushed_bytes",
         "high_watermark",
         "home",
         "leader_epoch",
@@ -154,7 +154,7 @@ class LogState:
         if self.replayed_markers:
             self.producers.transactions.hold(self.replayed_markers[0].offset)
         self.lease = Lease()
-        self.appended_bytes = 0  # since it was opened
+        self.flushed_bytes = 0  # of what was appended since it was opened
         self.read_bytes = 0  # by clients, since it was opened
         self.unflushed_bytes = 0
         self.unflushed_since_ms = 0
@@ -168,6 +168,11 @@ class LogState:
             f"{self.start_offset} to {self.end_offset}, "
             f"durable {self.durable_offset}, {len(self.segments)} segments)"
         )
+
+    @property
+    def appended_bytes(self) -> int:
+        """How much was appended since it was opened."""
+        return self.flushed_bytes + self.unflushed_bytes
 
     @property
     def last_stable_offset(self) -> int:

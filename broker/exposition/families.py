@@ -45,7 +45,8 @@ in brackets of Confluent's and Grafana's rules, which write counters without `_t
 and of kafka_exporter. [operations.md](operations.md#watch-a-broker) has a scrape configuration
 with the labels that those boards filter by.
 
-Counters count since the start of the broker. Requests are counted exactly; one in 32 is timed.
+Counters count since the start of the broker. Requests are counted exactly. One in 251 is timed, and
+of less than 4,000 a second sixteen, or all there are; each stands for those since the last one.
 `container_*`, `jvm_*`, `zookeeper_*` and tiered storage have no meaning here, so boards show
 nothing for them. What is 0 by nature says why.
 

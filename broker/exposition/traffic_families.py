@@ -201,8 +201,8 @@ TRAFFIC: tuple[Family, ...] = (
     *(
         Family(
             REQUEST + name, Kind.SUMMARY,
-            f"Milliseconds {text}: quantiles of the last two minutes, one request in 32 timed;"
-            " the count is exact.",
+            f"Milliseconds {text}: quantiles of the last two minutes, of timed requests; the"
+            " count is exact.",
             _times(phase), ("request", "quantile"),
         )
         for name, text, phase in TIMES

@@ -32,7 +32,7 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.network.reading import Hold, Reading
 from broker.runtime.clock import Clock
 from broker.runtime.record_work import Walk
-from broker.runtime.request import Buffer, ConnectionInfo, Request
+from broker.runtime.request import Buffer, ConnectionInfo, Extras, Request
 from protocol.errors import FrameTooLarge
 from protocol.framing import FramePool, FrameReader
 
@@ -249,10 +249,8 @@ class Connection(asyncio.BufferedProtocol):
             self._answered_late(request)
             return
         request.buffers = buffers
-        if request.timing is not None:
-            request.timing.answered_ns = self._processor.clock.monotonic_ns()
-        if request.frame is not None:
-            self._processor.frame_pool.give(request.give_frame())
+        if request.extras is not None:
+            self._settle(request, request.extras)
         self.account.answered(request.frame_bytes, request.answer_bytes_max)
         slots = self.slots
         if slots[0] is not request:
@@ -267,14 +265,25 @@ class Connection(asyncio.BufferedProtocol):
             popped = slots.popleft()
             if popped is not request:
                 kept_bytes += own_bytes(ready)
-            if popped.timing is not None:
-                self._processor.writes.note(popped.timing)
+                if popped.extras is not None and popped.extras.timing is not None:
+                    self._processor.writes.note(popped.extras.timing)
         if kept_bytes:
             self.account.let_go(kept_bytes)
         if reading.holds & _UNANSWERED:
             self.release(_UNANSWERED)
         if self.refusal is not None:
             self._close_if_refused()
+
+    def _settle(self, request: Request, extras: Extras) -> None:
+        """Give the frame of an answered request back, and take its times."""
+        timing = extras.timing
+        if timing is not None:
+            timing.answered_ns = self._processor.clock.monotonic_ns()
+            if self.slots[0] is request:  # else it is noted when it leaves
+                self._processor.writes.add(self)
+                self._processor.writes.note(timing)
+        if (frame := request.give_frame()) is not None:
+            self._processor.frame_pool.give(frame)
 
     def _answered_late(self, request: Request) -> None:
         """Release a request whose connection ended while it was handled."""

@@ -27,14 +27,30 @@ class Sender(Protocol):
         ...
 
 
-class GatheredWrites:
-    """The connections that have something to send."""
+class _Timed:
+    """A request that is timed, added behind the connection that sends its answer."""
 
-    __slots__ = ("_is_scheduled", "_senders", "_timings", "held", "times")
+    __slots__ = ("_times", "_timing")
+
+    def __init__(self, times: RequestTimes, timing: RequestTiming) -> None:
+        self._times = times
+        self._timing = timing
+
+    def flush(self) -> None:
+        """Count it: the answer is sent."""
+        self._times.sent(self._timing)
+
+    def abort(self, reason: str) -> None:
+        """Do nothing: only the count has failed."""
+
+
+class GatheredWrites:
+    """The connections that have something to send; one may be there twice."""
+
+    __slots__ = ("_is_scheduled", "_senders", "held", "times")
 
     def __init__(self, times: RequestTimes | None = None) -> None:
         self._senders: list[Sender] = []
-        self._timings: list[RequestTiming] = []  # of the requests in this write that are timed
         self._is_scheduled = False
         self.held = False  # its setter calls flush
         self.times = times
@@ -47,10 +63,10 @@ class GatheredWrites:
             owners.soon(Owner.ANSWERS, self.flush)
 
     def note(self, timing: RequestTiming) -> None:
-        """Take the end of the next flush as the time at which a request's answer was sent."""
+        """Take the flush of the connection, which was added, as the time of an answer's sending."""
         if self.times is not None:
             timing.due_ns = self.times.now_ns()
-            self._timings.append(timing)
+            self._senders.append(_Timed(self.times, timing))
 
     def flush(self) -> None:
         """Flush every connection that has something."""
@@ -63,7 +79,3 @@ class GatheredWrites:
                 except Exception as error:  # the others have answers too
                     owners.failed(Owner.ANSWERS, error)
                     sender.abort("internal error")
-        if self._timings:
-            timings, self._timings = self._timings, []
-            if self.times is not None:
-                self.times.sent(timings)

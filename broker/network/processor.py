@@ -35,10 +35,9 @@ from broker.runtime.log_lines import RateLimiter
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import RecordWork
-from broker.runtime.request import ConnectionInfo, Request
+from broker.runtime.request import ConnectionInfo, Extras, Request
 from broker.runtime.request_queue import RequestQueue
 from broker.runtime.request_times import RequestTiming
-from broker.runtime.traffic import SAMPLED
 from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
@@ -52,7 +51,6 @@ logger = logging.getLogger("barnabas.network")
 RECEIVE_BUFFER_BYTES = 256 * 1024
 # Decoded and handled in the step that has received it, if it comes alone.
 SMALL_FRAME_BYTES_MAX = 32 * 1024
-_NOT_SAMPLED = SAMPLED - 1  # of the bits of the requests' number
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +232,8 @@ class Processor:
             slots.append(request)
             metrics = self.metrics
             metrics.requests_received = count = metrics.requests_received + 1
-            if not count & _NOT_SAMPLED:
-                request.timing = RequestTiming(request.header.api_key, self.clock.monotonic_ns())
+            if count >= queue.timed_at:
+                _time(request, count, queue, self.clock.monotonic_ns())
             queue.put(request)
         if not frames:
             connection.submitted()
@@ -275,7 +273,8 @@ class Processor:
             answer_bytes_max(header.api_key, decoded.body, self._settings.fetch_bytes_max),
         )
         if frame_bytes > REUSED_BYTES_MIN:
-            request.frame = frame
+            request.extras = extras = Extras()
+            extras.frame = frame
         return request
 
     def answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
@@ -342,6 +341,15 @@ def _sends_one_small(connection: Connection) -> bool:
         and not connection.slots
         and (connection.gate is None or not connection.gate.is_closed)
     )
+
+
+def _time(request: Request, count: int, queue: RequestQueue, now_ns: int) -> None:
+    """Take the times of a request that has arrived now as the broker's `count`-th."""
+    stands_for, queue.timed_at = queue.sampling.take(count, now_ns)
+    queue.has_timed = True
+    if request.extras is None:
+        request.extras = Extras()
+    request.extras.timing = RequestTiming(request.header.api_key, now_ns, stands_for)
 
 
 def _end_if_late(

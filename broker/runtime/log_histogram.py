@@ -32,17 +32,17 @@ class RecentTimes:
         self._newer = [0] * _BUCKETS
         self._older = [0] * _BUCKETS
 
-    def add(self, value_ns: int, now_ns: int) -> None:
-        """Count one value, in nanoseconds."""
+    def add(self, value_ns: int, now_ns: int, weight: int = 1) -> None:
+        """Count a value, in nanoseconds, that stands for so many."""
         if now_ns >= self._ends_ns:
             self._turn(now_ns)
-        self.count += 1
-        self.sum_ns += value_ns
+        self.count += weight
+        self.sum_ns += weight * value_ns
         if value_ns >= 8:
             bits = value_ns.bit_length()
-            self._newer[(bits << 3) | ((value_ns >> (bits - 4)) & 7)] += 1
+            self._newer[(bits << 3) | ((value_ns >> (bits - 4)) & 7)] += weight
         else:
-            self._newer[0] += 1
+            self._newer[0] += weight
 
     def _turn(self, now_ns: int) -> None:
         is_next = now_ns < self._ends_ns + WINDOW_NS

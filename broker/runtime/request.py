@@ -112,6 +112,16 @@ class Responder(Protocol):
         """The end that receives from the client."""
 
 
+class Extras:
+    """What only few requests have: a test for it costs all others once and not twice."""
+
+    __slots__ = ("frame", "timing")
+
+    def __init__(self) -> None:
+        self.frame: bytearray | None = None  # of a large request, to be received into again
+        self.timing: RequestTiming | None = None  # of one in many
+
+
 class Request:
     """A decoded request and its place in its connection's order."""
 
@@ -121,13 +131,12 @@ class Request:
         "body",
         "buffers",
         "connection",
-        "frame",
+        "extras",
         "frame_bytes",
         "header",
         "info",
         "on_abandon",
         "spent_ns",
-        "timing",
     )
 
     spent_ns: int  # in its handler, while quotas are set; not there otherwise
@@ -147,15 +156,16 @@ class Request:
         self.frame_bytes = frame_bytes  # held until it is answered
         self.answer_bytes_max = answer_bytes_max  # reserved until it is answered
         self.abandoned = False  # its connection is gone
-        self.frame: bytearray | None = None  # of a large request, to be received into again
         self.buffers: Sequence[Buffer] | None = None  # None until answered
         self.on_abandon: Callable[[], object] | None = None  # set while it is parked
-        self.timing: RequestTiming | None = None  # of one in many
+        self.extras: Extras | None = None
 
-    def give_frame(self) -> bytearray:
+    def give_frame(self) -> bytearray | None:
         """Return the frame of an answered request, and drop the body with its views of it."""
-        assert self.frame is not None
-        frame, self.frame = self.frame, None
+        extras = self.extras
+        if extras is None or extras.frame is None:
+            return None
+        frame, extras.frame = extras.frame, None
         self.body = None
         return frame
 

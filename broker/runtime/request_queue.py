@@ -22,6 +22,7 @@ from typing import Protocol
 
 from broker.runtime.metrics import Metrics
 from broker.runtime.request import Request
+from broker.runtime.request_times import Sampling
 
 
 class RoomWaiter(Protocol):
@@ -45,7 +46,10 @@ class RequestQueue:
         "_resting",
         "_room_waiters",
         "_worker_awake",
+        "has_timed",
         "held",
+        "sampling",
+        "timed_at",
     )
 
     def __init__(self, capacity: int, metrics: Metrics) -> None:
@@ -57,6 +61,9 @@ class RequestQueue:
         self._room_waiters: dict[RoomWaiter, None] = {}  # in the order they came
         self._worker_awake = False
         self.held = False
+        self.has_timed = False  # whether a timed request may be queued: workers ask once a slice
+        self.sampling = Sampling()
+        self.timed_at = 1  # the number of the next request that is timed
 
     def __len__(self) -> int:
         return len(self._items)

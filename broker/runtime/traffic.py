@@ -1,6 +1,6 @@
 """What passes through the broker, counted where it passes: plain integers, no names, no formats.
 
-    requests   every one, by API and version; one in `SAMPLED` is timed (`request_times`)
+    requests   every one, by API and version; some are timed (`request_times`)
     errors     every code but NONE that an answer holds, by API
     records    each log counts its own (`appended_bytes`, `read_bytes`, offsets); here is what is
                left of logs that are gone, so that totals never fall
@@ -18,7 +18,6 @@ from typing import Final
 from broker.runtime.clock import MS_NS, SECOND_NS
 from broker.runtime.log_histogram import Buckets, RecentTimes
 
-SAMPLED: Final = 32  # a power of two
 VERSIONS_MAX: Final = 32
 US_NS: Final = 1_000
 FSYNC_BOUNDS_NS: Final = (
@@ -41,6 +40,9 @@ class AnyVersions(dict[int, int]):
 
     def __setitem__(self, version: int, count: int) -> None:
         super().__setitem__(version if version in self._served else -1, count)
+
+
+Counts = list[int] | AnyVersions  # by version
 
 
 class TopicTraffic:
@@ -80,7 +82,7 @@ class Traffic:
     """All counts of one broker."""
 
     def __init__(self) -> None:
-        self.requests: dict[int, list[int] | AnyVersions] = {}
+        self.requests: dict[int, Counts] = {}
         self.errors: Counter[tuple[int, int]] = Counter()  # (api key, code)
         self.topics: dict[str, TopicTraffic] = {}  # that exist; made when a request fails
         self.failed_produces = 0  # of any topic, known or not

@@ -42,6 +42,7 @@ def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
         )
     }
     made._handlers = handlers
+    made._served = made._counted()
     return made
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import pytest
+
 from broker.handlers import HANDLERS
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN
@@ -35,6 +37,12 @@ HOUSE = ("broker/", "storage/", "protocol/")
 UNASKED = ("broker/maintenance/", "broker/handlers/__init__.py")
 POOL = "broker/runtime/blocking_pool.py"
 TIMERS = {"broker/runtime/owners.py"}  # entered, too, for what is due meanwhile
+
+
+@pytest.fixture(autouse=True)
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time as few requests as a busy broker times."""
+    monkeypatch.setattr("broker.runtime.request_times.EACH_NS", 1 << 60)
 
 
 class Step(NamedTuple):

@@ -455,16 +455,17 @@ async def test_the_buffer_of_an_answered_request_is_reused() -> None:
 
     first = await request(1)
     second = await request(2)
-    assert first.frame is not None
-    assert first.frame == bytes([1]) * size
+    assert first.extras is not None
+    assert first.extras.frame == bytes([1]) * size
     rig.connection.respond(second, [b"b"])
     assert rig.processor.frame_pool.kept_bytes == size, "though the first goes first"
     rig.connection.respond(first, [b"a"])
     assert first.body is None
-    assert first.frame is None
+    assert first.extras.frame is None
     assert rig.processor.frame_pool.kept_bytes == 2 * size
     third = await request(3)
-    assert third.frame == bytes([3]) * size
+    assert third.extras is not None
+    assert third.extras.frame == bytes([3]) * size
     assert rig.processor.frame_pool.kept_bytes == size
     assert rig.budget.used_bytes == size + 4
     rig.processor.sweep()

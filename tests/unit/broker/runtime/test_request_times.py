@@ -10,9 +10,11 @@ from broker.runtime.request_times import (
     REMOTE,
     RESPONSE_QUEUE,
     RESPONSE_SEND,
+    SAMPLED,
     TOTAL,
     RequestTimes,
     RequestTiming,
+    Sampling,
 )
 
 
@@ -48,4 +50,19 @@ def test_without_times_nothing_is_kept() -> None:
     writes = GatheredWrites()
     writes.note(RequestTiming(0, 1))
     writes.flush()
-    assert writes._timings == []
+    assert writes._senders == []
+
+
+@pytest.mark.parametrize(
+    ("each_ms", "distances"), [(1_000, {1}), (50, {1}), (10, {6}), (1, {62}), (0.1, {SAMPLED})]
+)
+def test_the_fewer_requests_come_the_more_of_them_are_timed(
+    each_ms: float, distances: set[int]
+) -> None:
+    sampling, at, stand_for = Sampling(), 1, []
+    for number in range(1, 2_000):
+        if number >= at:
+            so_many, at = sampling.take(number, round(number * each_ms * MS_NS))
+            stand_for.append(so_many)
+    assert set(stand_for[2:]) == distances
+    assert 2_000 - SAMPLED <= sum(stand_for) < 2_000, "each request is stood for once"
