@@ -21,6 +21,7 @@ OFTEN: Final = "takes 64 look-ups in a row whose pages have left memory again"
 LOOPBACK: Final = "the listeners of a history are on loopback, and their ports are free"
 
 REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    ("storage/files/copy_blocks.py", "", PROCESS),
     ("storage/files/os_filesystem.py", "", PROCESS),
     ("storage/files/locks.py", "", PROCESS),
     ("broker/lifecycle/process.py", "", PROCESS),

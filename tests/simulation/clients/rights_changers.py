@@ -1,6 +1,6 @@
-"""A client that takes and gives a right to read, and one beside it that reads all the time.
+"""A client that takes and gives rights, and others beside it that read and write.
 
-    rights changer    denies every user to read its topic, and takes that back, in turns
+    rights changer    denies every user to read its topic, or to write to it, and takes that back
 
 Every client of the simulator is User:ANONYMOUS, so the histories with it have an authorizer and
 `allow.everyone.if.no.acl.found`: what has no ACL stays open to the others.
@@ -10,7 +10,8 @@ The judge stands here, since it needs no other knowledge than answers:
 - a fetch that is sent after the answer to the denial is refused, until an answer says otherwise,
   also after kills and power cuts;
 - a fetch that waited when the right was taken serves nothing that was written after that answer;
-- after the answer that gives the right back, a fetch is not refused;
+- a batch that is sent after the answer to a denial to write is refused, until then as well;
+- after the answer that gives a right back, a fetch or a batch is not refused;
 - of 250 ACLs that one request creates or deletes, there are always all or none.
 
 An answer that does not come leaves the right in doubt: nothing is judged until the next one.
@@ -37,7 +38,7 @@ from tests.simulation.context import KAFKA_PORT, Context
 from tests.simulation.plan import ClientPlan
 from tests.simulation.world import TimedOut, Waiter
 
-TOPIC, READ, ALL, LITERAL, DENY, ALLOW, ANY = 2, 3, 2, 3, 2, 3, 1  # Kafka's codes
+TOPIC, READ, WRITE, ALL, LITERAL, DENY, ALLOW, ANY = 2, 3, 4, 2, 3, 2, 3, 1  # Kafka's codes
 MANY: Final = 250  # more than the broker changes in one turn
 FETCH_VERSION: Final = 11  # names topics
 PRODUCE_VERSION: Final = 9
@@ -55,6 +56,7 @@ class RightsChanger:
         self.waiter = self._plain(Caller(context, plan, suffix=" waiter"))
         self.topic = plan.name.replace(" ", "-")
         self.end = 0  # of what was acknowledged
+        self.may_write = True  # as far as answers say
 
     @staticmethod
     def _plain(caller: Caller) -> Caller:
@@ -64,21 +66,25 @@ class RightsChanger:
         return caller
 
     async def run(self) -> None:
-        """Take and give the right in turns; at the end it is given."""
+        """Take and give rights in turns; at the end they are given."""
         if not await self._begin():
             return
         for _ in self.admin.steps:
+            if self.admin.chance(0.4):
+                await self._deny_writes()
+            self.may_write = self.may_write or await self._give(WRITE)
             waiting = await self._wait_at_the_end() if self.admin.chance(0.6) else None
-            if await self._deny():
+            if await self._create(READ, DENY):
                 await self._judge_denied()
                 await self._write()
             await self._judge_waiting(waiting)
-            if await self._give():
+            if await self._give(READ):
                 await self._judge_given()
             if self.admin.chance(0.3):
                 await self._change_many()
             await self.admin.pause()
-        await self._give()
+        for operation in (READ, WRITE):
+            await self._give(operation)
         for caller in (self.admin, self.reader, self.waiter):
             caller.wire.close()
 
@@ -112,17 +118,19 @@ class RightsChanger:
             self.topic,
         )
 
-    async def _deny(self) -> bool:
-        return await self._create(READ, DENY)
+    async def _deny_writes(self) -> None:
+        self.may_write = False
+        if await self._create(WRITE, DENY) and await self._write(is_denied=True):
+            self._object("a batch after the denial is acknowledged")
 
-    async def _give(self) -> bool:
+    async def _give(self, operation: int) -> bool:
         one = DeleteAclsFilter(
             resource_type_filter=TOPIC,
             resource_name_filter=self.topic,
             pattern_type_filter=LITERAL,
             principal_filter="User:*",
             host_filter="*",
-            operation=READ,
+            operation=operation,
             permission_type=DENY,
         )
         return await self.admin.ask_until(
@@ -158,7 +166,7 @@ class RightsChanger:
 
     # -- Use ----------------------------------------------------------------------------------
 
-    async def _write(self) -> bool:
+    async def _write(self, *, is_denied: bool = False) -> bool:
         part = PartitionProduceData(index=0, records=build_untimed([b"k:v"]))
         body = ProduceRequest(
             acks=-1,
@@ -170,8 +178,10 @@ class RightsChanger:
         if answer is None:
             return False
         (result,) = answer.responses[0].partition_responses
-        if result.error_code == DENIED:
-            self._object("a write is refused that no ACL denies")
+        if result.error_code == DENIED and self.may_write:
+            self._object("a batch is refused that no ACL denies")
+        if is_denied and result.error_code not in (0, DENIED):
+            self._object(f"a batch after the denial: error {result.error_code}")
         if result.error_code == 0:
             self.end = max(self.end, result.base_offset + 1)
             self.is_end_known = True
@@ -256,7 +266,7 @@ def _results(answer: Any) -> Sequence[Any]:
 
 
 async def run_rights_changer(context: Context, plan: ClientPlan) -> None:
-    """Take and give a right to read."""
+    """Take and give rights to read and to write."""
     await RightsChanger(context, plan).run()
 
 

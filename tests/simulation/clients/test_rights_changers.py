@@ -36,8 +36,9 @@ def test_decisions_that_outlive_a_change_are_found(monkeypatch: pytest.MonkeyPat
         authorizer.version += 1
 
     monkeypatch.setattr(Authorizer, "_changed", changed)
-    failures = [one for number in range(3) for one in tell(plan_of(number)).failures]
+    failures = [one for number in range(4) for one in tell(plan_of(number)).failures]
     assert any("a fetch after the denial" in one for one in failures)
+    assert any("a batch after the denial is acknowledged" in one for one in failures)
 
 
 def test_requests_that_wait_are_authorised_again(monkeypatch: pytest.MonkeyPatch) -> None:
