@@ -102,11 +102,12 @@ class Rig:
             ),
         )
         self.limits = limits
+        self.dialect: Any = KafkaDialect(ROWS)
         self.renewed()
 
     def renewed(self) -> Connection:
         """Connect another client; the one before has ended."""
-        info = ConnectionInfo(LISTENER, KafkaDialect(ROWS), ("127.0.0.1", 9), ("127.0.0.1", 5))
+        info = ConnectionInfo(LISTENER, self.dialect, ("127.0.0.1", 9), ("127.0.0.1", 5))
         self.connection = Connection(self.processor, info, USUAL_BYTES_MAX)
         self.processor.join(self.connection)
         self.transport = FakeTransport()

@@ -7,6 +7,7 @@ leaked. A case must end in one of the ways that its parser names: any other exce
 None may be accepted as a login, since none holds a secret of a user.
 
     frames    streams of a connection whose client is not logged in
+    maps      the same in msgpack
     scram     messages of SCRAM, for both sides
     tokens    JSON Web Tokens, made of those of a user
     rules     ssl.principal.mapping.rules, and the names they are asked for
@@ -29,6 +30,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgpack
+
 from broker.acls import Acls
 from broker.handlers import describe_acls
 from broker.metadata.acl_image import AclImage
@@ -48,7 +51,9 @@ from broker.security.sasl.sasl_listeners import SaslListeners
 from config.jaas import JaasError, parse_jaas
 from config.sasl_settings import MechanismSettings, SaslSettings
 from protocol.errors import ProtocolError
+from protocol.kafka.dialect import KafkaDialect
 from protocol.messages.describe_acls import DescribeAclsRequest
+from protocol.msgpack.dialect import MsgpackDialect
 from protocol.scram import (
     HASHES,
     ScramError,
@@ -61,7 +66,7 @@ from protocol.scram import (
     stored_key,
 )
 from tests.support.acl_entries import acl
-from tests.support.login_rig import Rig, frame_of
+from tests.support.login_rig import ROWS, Rig, frame_of
 
 USER, SECRET = "alice", "marked-secret"
 INTERESTING = (b"", b"\0", b"\1", b",", b"=", b"\xff", b"n,,", b"a" * 300, b"/", b"\\", b'"', b";")
@@ -215,18 +220,56 @@ def _streams(source: random.Random) -> bytes:
     return b"".join(parts)
 
 
+def _map_streams(source: random.Random) -> bytes:
+    """Return the same in msgpack."""
+    mechanism = source.choice(("PLAIN", *HASHES, "GSSAPI", None, 7))
+    tokens = (f"\0{USER}\0wrong".encode(), f"n,,n={USER},r=abc".encode(), b"", "text", {}, [b"x"])
+    parts: list[Any] = [
+        [source.choice(("api_versions", 18)), 1, "me", {}],
+        [source.choice(("sasl_handshake", 17)), 2, None, {"mechanism": mechanism}],
+    ]
+    for _ in range(source.randrange(3)):
+        body = {"auth_bytes": source.choice(tokens)}
+        parts.append([source.choice(("sasl_authenticate", 36)), 3, "me", body])
+    if source.random() < 0.2:
+        parts.insert(source.randrange(len(parts)), ["metadata", 4, "me", {"topics": None}])
+    if source.random() < 0.2:
+        source.shuffle(parts)
+    return b"".join(len(one).to_bytes(4, "big") + one for one in map(msgpack.packb, parts))
+
+
 def frames(source: random.Random, count: int) -> Ways:
     """Feed streams to connections with a gate, in random pieces."""
+    return _fed(source, count, _streams, KafkaDialect)
+
+
+def maps(source: random.Random, count: int) -> Ways:
+    """Feed the same to a connection of msgpack."""
+    return _fed(source, count, _map_streams, lambda rows: MsgpackDialect(rows, lambda: 0))
+
+
+def _fed(
+    source: random.Random,
+    count: int,
+    make: Callable[[random.Random], bytes],
+    dialect: Callable[[Any], Any],
+) -> Ways:
     ways: list[str] = []
+    crashes: list[dict[str, Any]] = []
 
     async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: crashes.append(what))
         rig = Rig()
         rig.sasl = _listeners().of("SASL")
+        rig.dialect = dialect(ROWS)
         processing = asyncio.create_task(rig.processor.run())
         for _ in range(count):
-            ways.append(await _one_stream(rig, source))
+            data = make(source)
+            ways.append(await _one_stream(rig, data, source))
+            assert not crashes, (data, crashes)
             if len(ways) >= 1_000:
                 await asyncio.sleep(0)
+        assert not processing.done()
         processing.cancel()
         rig.assert_at_rest()
 
@@ -234,9 +277,8 @@ def frames(source: random.Random, count: int) -> Ways:
     yield from ways
 
 
-async def _one_stream(rig: Rig, source: random.Random) -> str:
+async def _one_stream(rig: Rig, data: bytes, source: random.Random) -> str:
     connection = rig.renewed()
-    data = _streams(source)
     if source.randrange(4):
         data = bent(data, source)
     cut = source.randrange(len(data) + 1)
@@ -464,6 +506,7 @@ def _naively(body: DescribeAclsRequest, entry: Any) -> bool:
 
 KINDS: dict[str, Fuzzer] = {
     "frames": frames,
+    "maps": maps,
     "scram": scram,
     "tokens": tokens,
     "rules": rules,
