@@ -274,7 +274,7 @@ class SaslGate:
             self._send(request, [_SIZE.pack(len(reply.token)) + reply.token])
         else:
             answer = SaslAuthenticateResponse(
-                error_message=None, auth_bytes=reply.token, session_lifetime_ms=lifetime_ms
+                auth_bytes=reply.token, session_lifetime_ms=lifetime_ms
             )
             self._respond(request, answer)
 
