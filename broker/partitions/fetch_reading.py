@@ -282,7 +282,7 @@ class FetchReading:
 
     def _must_read_again(self, log: Log, offset: int, piece: LogSlice, records: Buffer) -> bool:
         """Whether what was read does not fit its log. Its file is checked then, once a fetch."""
-        is_mapped = type(records) is memoryview
+        is_mapped = type(records) is memoryview and records.readonly
         if is_mapped or log.is_in_order(piece, records, offset) or log in self._checked_anew:
             return False
         log.distrust(piece)

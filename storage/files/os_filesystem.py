@@ -16,6 +16,7 @@ import sys
 from typing import Any, cast
 
 from storage.files import locks
+from storage.files.copy_blocks import CopyBlocks
 from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
 from storage.files.locks import LockHandle
 
@@ -35,6 +36,8 @@ FALLOC_FL_KEEP_SIZE = 1  # linux/falloc.h
 # `pull` copies to this buffer, from all threads at once: its content does not matter, and fresh
 # memory for each piece would cost more than the piece.
 _NOWHERE = memoryview(mmap.mmap(-1, 256 * 1024))
+
+_blocks = CopyBlocks()
 
 _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -77,7 +80,7 @@ class OsFile:
     def pread_nowait(self, size: int, position: int) -> Buffer | None:
         if not self.nowait:
             return OsFile.pread(self, size, position)
-        buffer = bytearray(size)
+        buffer = _blocks.take(size)
         try:
             got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
         except BlockingIOError:
@@ -92,8 +95,7 @@ class OsFile:
         # Short: the rest is either not in memory or not in the file.
         if position + got < self.size():
             return None
-        del buffer[got:]
-        return buffer
+        return buffer[:got]
 
     def is_cached(self, position: int, size: int) -> bool:
         if size <= 0 or not self.nowait:

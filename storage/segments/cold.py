@@ -135,6 +135,8 @@ def read(file: File, size: int, position: int) -> bytes:
         data = pulled.get((file, position, size))
         if data is None:
             raise ColdBytes(file, position, size)
+    if type(data) is memoryview:
+        return bytes(data)
     return data  # type: ignore[return-value]  # a bytearray passes for bytes
 
 
