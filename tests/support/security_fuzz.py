@@ -25,22 +25,13 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgpack
 
-from broker.acls import Acls
-from broker.handlers import describe_acls
-from broker.metadata.acl_image import AclImage
 from broker.metadata.scram_image import ScramCredential
-from broker.runtime.clock import ManualClock
-from broker.runtime.metrics import Metrics
-from broker.security.acl.acl_codes import PatternType, PermissionType, ResourceType
-from broker.security.acl.authorizer import Authorizer
-from broker.security.acl.rule import Policy
 from broker.security.oauth.key_set import read_key_set
 from broker.security.oauth.key_source import KeySource
 from broker.security.oauth.token_rules import TokenRefused, TokenRules
@@ -50,9 +41,7 @@ from broker.security.sasl.mechanism import AuthenticationFailed, Reply
 from broker.security.sasl.sasl_listeners import SaslListeners
 from config.jaas import JaasError, parse_jaas
 from config.sasl_settings import MechanismSettings, SaslSettings
-from protocol.errors import ProtocolError
 from protocol.kafka.dialect import KafkaDialect
-from protocol.messages.describe_acls import DescribeAclsRequest
 from protocol.msgpack.dialect import MsgpackDialect
 from protocol.scram import (
     HASHES,
@@ -65,43 +54,16 @@ from protocol.scram import (
     server_key,
     stored_key,
 )
-from tests.support.acl_entries import acl
+from tests.support.acl_filter_fuzz import filters
+from tests.support.bent import Ways, bent, bent_text
 from tests.support.login_rig import ROWS, Rig, frame_of
 
 USER, SECRET = "alice", "marked-secret"
-INTERESTING = (b"", b"\0", b"\1", b",", b"=", b"\xff", b"n,,", b"a" * 300, b"/", b"\\", b'"', b";")
-Ways = Iterator[str]
 Fuzzer = Callable[[random.Random, int], Ways]
-
-
-def bent(data: bytes, source: random.Random) -> bytes:
-    """Return data with up to three changes."""
-    found = bytearray(data)
-    for _ in range(source.randrange(4)):
-        at = source.randrange(len(found) + 1)
-        way = source.randrange(6)
-        if way == 0 and at < len(found):
-            found[at] = source.randrange(256)
-        elif way == 1:
-            del found[at : at + source.randrange(1, 9)]
-        elif way == 2:
-            found[at:at] = source.choice(INTERESTING)
-        elif way == 3:
-            found[at:at] = found[: source.randrange(12)]
-        elif way == 4:
-            del found[at:]
-        elif at < len(found):
-            found[at] ^= 1 << source.randrange(8)
-    return bytes(found)
 
 
 def _hides(text: str) -> None:
     assert SECRET not in text, text
-
-
-def bent_text(text: str, source: random.Random) -> str:
-    """Return text with up to three changes."""
-    return bent(text.encode(), source).decode("utf-8", "replace")
 
 
 # -- logins ----------------------------------------------------------------------------------------
@@ -410,98 +372,6 @@ def jaas(source: random.Random, count: int) -> Ways:
             yield "refused"
         else:
             yield "read"
-
-
-# -- ACL filters -----------------------------------------------------------------------------------
-
-
-def filters(source: random.Random, count: int) -> Ways:
-    """Feed filters to DescribeAcls, and compare what they find with a naive model."""
-    authorizer = Authorizer(Policy(frozenset(), False), ManualClock(), Metrics())
-    names = ("a", "ab", "abc", "b", "*", "")
-    entries = [
-        acl(kind, name, operation, principal=principal, prefixed=prefixed, deny=deny)
-        for kind in ("topic", "group")
-        for name in names[:5]
-        for operation in (3, 4)
-        for principal in ("User:a", "User:*")
-        for prefixed in (False, True)
-        for deny in (False, True)
-    ]
-    for entry in entries:
-        authorizer.add(entry)
-    unused: Any = SimpleNamespace(image=SimpleNamespace(acls=AclImage()))
-    acls = Acls(unused, unused, authorizer, unused, ManualClock(), bytes)
-    services: Any = SimpleNamespace(acls=acls)
-    codes = (*range(-128, 0), *range(20), 127)
-    for _ in range(count):
-        body = DescribeAclsRequest(
-            resource_type_filter=source.choice((1, 2, 3, source.choice(codes))),
-            resource_name_filter=source.choice((None, *names, bent_text("abc", source))),
-            pattern_type_filter=source.choice((1, 2, 3, 4, source.choice(codes))),
-            principal_filter=source.choice((None, "User:a", "User:*", "", "User:b")),
-            host_filter=source.choice((None, "*", "::1")),
-            operation=source.choice((1, 3, 4, source.choice(codes))),
-            permission_type=source.choice((1, 2, 3, source.choice(codes))),
-        )
-        refused: list[ProtocolError] = []
-        request: Any = SimpleNamespace(body=body, connection=SimpleNamespace(refuse=refused.append))
-        answer: Any = describe_acls.handle(request, services)
-        if answer is None:
-            assert refused
-            assert 0 in _codes(body)
-            yield "closed"
-            continue
-        try:
-            while True:
-                next(answer)
-        except StopIteration as end:
-            answer = end.value
-        found = sorted(
-            (one.resource_type, one.resource_name, one.pattern_type, *_row(each))
-            for one in answer.resources
-            for each in one.acls
-        )
-        wanted = sorted(
-            (one.resource_type, one.name, one.pattern, *_entry_row(one))
-            for one in entries
-            if _naively(body, one)
-        )
-        assert found == wanted, body
-        yield f"{min(len(found), 1)} or more found"
-
-
-def _codes(body: DescribeAclsRequest) -> tuple[int, ...]:
-    kinds = (body.resource_type_filter, body.pattern_type_filter)
-    return (*kinds, body.operation, body.permission_type)
-
-
-def _row(one: Any) -> tuple[Any, ...]:
-    return one.principal, one.host, one.operation, one.permission_type
-
-
-def _entry_row(one: Any) -> tuple[Any, ...]:
-    return one.principal, one.host, one.operation, one.permission
-
-
-def _naively(body: DescribeAclsRequest, entry: Any) -> bool:
-    """Whether a filter asks for an ACL, written down as Kafka's documentation says it."""
-    name, pattern = body.resource_name_filter, body.pattern_type_filter
-    if body.resource_type_filter not in (ResourceType.ANY, entry.resource_type):
-        return False
-    if pattern == PatternType.MATCH and name is not None:
-        is_named = entry.name in (name, "*") if entry.pattern == PatternType.LITERAL else False
-        is_named |= entry.pattern == PatternType.PREFIXED and name.startswith(entry.name)
-    else:
-        is_named = pattern in (PatternType.ANY, PatternType.MATCH, entry.pattern)
-        is_named &= name is None or name == entry.name
-    return (
-        is_named
-        and body.principal_filter in (None, entry.principal)
-        and body.host_filter in (None, entry.host)
-        and body.operation in (1, entry.operation)
-        and body.permission_type in (PermissionType.ANY, entry.permission)
-    )
 
 
 KINDS: dict[str, Fuzzer] = {
