@@ -57,6 +57,12 @@ CLIENT = ("client/*",)
 SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_auto_created": ("broker/handlers/metadata.py", "broker/handlers/produce.py", *METADATA),
     "test_fetch_sessions": ("broker/fetch_sessions/*", "broker/handlers/fetch.py", *PROTOCOL),
+    "test_refused_logins": (
+        "broker/network/logins/*",
+        "broker/security/sasl/*",
+        "broker/security/oauth/*",
+        "protocol/scram.py",
+    ),
     "test_scram_peers": ("protocol/scram.py", "client/logins.py", "broker/security/sasl/*"),
     "test_backup": (
         "client/files/*",
