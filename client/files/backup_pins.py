@@ -11,6 +11,7 @@ After an attempt that found one of them gone there are fewer, since what was cop
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, Self
 
 RESERVED: Final = 100  # descriptors for everything else
+PINS_MAX: Final = 65_536  # other programs need some of the system's, too
 
 
 def pins_max() -> int:
@@ -27,7 +29,7 @@ def pins_max() -> int:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-    return max(0, soft - RESERVED)
+    return max(0, min(soft - RESERVED, PINS_MAX))
 
 
 class Pins:
@@ -41,14 +43,25 @@ class Pins:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._held:
+        self._let_go(len(self._held))
+
+    def _let_go(self, count: int) -> None:
+        """Close the last `count` files."""
+        for _ in range(min(count, len(self._held))):
             os.close(self._held.popitem()[1])
 
     def hold(self, path: str) -> bool:
         """Open a file, if there is room. Raises FileNotFoundError, OSError."""
         if self._left <= 0:
             return False
-        self._held[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._held[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._left = 0
+            self._let_go(RESERVED)
+            return False
         self._left -= 1
         return True
 
