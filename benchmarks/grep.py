@@ -2,19 +2,22 @@
 
 One topic, one partition, batches of 16 KiB of records of 100 bytes; the pattern occurs in one
 batch of a thousand, or in each record. Both read everything from a broker of the same run, in
-turns. Prints the medians of the wall time in seconds, how many records each found, and the ratio
-of the pairs. Needs kcat and grep.
+turns. Prints the medians of the wall time in seconds, how many records each found, the ratio of the
+pairs, and the same ratio of the processor time of all processes, which other programs on the
+machine disturb less. Needs kcat and grep.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from benchmarks import frames, interpreter, load
 from benchmarks.results import spread
@@ -39,11 +42,26 @@ def filled(port: int, size_mb: int) -> None:
         load.fill(port, TOPIC, rare, count, count=1)
 
 
-def timed(command: str) -> tuple[float, int]:
-    """Return the seconds of a shell command, and the lines it wrote."""
-    began = time.perf_counter()
+class Run(NamedTuple):
+    """One run of a shell command: its seconds, those of the processor, and the lines it wrote."""
+
+    seconds: float
+    cpu_seconds: float
+    lines: int
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def timed(command: str) -> Run:
+    """Run a shell command."""
+    began, used = time.perf_counter(), cpu_seconds()
     ended = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE)
-    return time.perf_counter() - began, ended.stdout.count(b"\n")
+    took = time.perf_counter() - began
+    return Run(took, cpu_seconds() - used, ended.stdout.count(b"\n"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,15 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f" --grep '{pattern}'"
             )
             pairs = [(timed(theirs), timed(ours)) for _ in range(options.pairs)]
-            found = [{lines for _, lines in side} for side in zip(*pairs, strict=True)]
             kcat, grep = (
-                statistics.median(seconds for seconds, _ in side)
-                for side in zip(*pairs, strict=True)
+                statistics.median(one.seconds for one in side) for side in zip(*pairs, strict=True)
             )
-            ratios = [own / other for (other, _), (own, _) in pairs]
+            found = [{one.lines for one in side} for side in zip(*pairs, strict=True)]
             print(
                 f"{name}: kcat and grep {kcat:.2f} s, {found[0]} records;"
-                f" consume --grep {grep:.2f} s, {found[1]} records; ratio {spread(ratios)}"
+                f" consume --grep {grep:.2f} s, {found[1]} records;"
+                f" ratio {spread([own.seconds / other.seconds for other, own in pairs])},"
+                f" of CPU {spread([own.cpu_seconds / other.cpu_seconds for other, own in pairs])}"
             )
     finally:
         server.stop()
