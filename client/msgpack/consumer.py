@@ -31,12 +31,12 @@ from client.msgpack.fetching import (
     RECORDS,
     START,
     FetchError,
+    end_of,
     fetch_body,
     opened,
 )
 from client.msgpack.transport import Topics, Transport, TransportError, UnknownPlace
 from protocol.errors import ErrorCode
-from protocol.legacy_batches import batches_any
 from protocol.record_errors import RecordError
 from protocol.records import Record
 
@@ -221,8 +221,9 @@ class Consumer:
         positions = dict(self.positions)
         try:
             for one in answered:
-                for _, batch in batches_any(one["records"] or b""):
-                    positions[one["partition_index"]] = batch.next_offset
+                end = end_of(one["records"] or b"")
+                if end is not None:
+                    positions[one["partition_index"]] = end
         except RecordError:
             return
         wanted = [place for place in positions.items() if place[1] < ends.get(place[0], 0)]

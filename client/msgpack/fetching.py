@@ -10,13 +10,22 @@ ends each (Kafka: CompletedFetch).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from client.msgpack.batch_openers import OFFSET_END, BatchOpener, RecordOpener
 from protocol.aborted_transactions import AbortedTransactions
 from protocol.legacy_batches import batches_any, verify_any
-from protocol.record_batch import BatchHeader
+from protocol.record_batch import (
+    BATCH_LENGTH_MIN,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    read_header,
+    verified_run,
+)
 
 END: Final = -1  # timestamps with a special meaning in ListOffsets
 START: Final = -2
@@ -64,6 +73,7 @@ def fetch_body(
 
 
 RECORDS: Final = RecordOpener()
+_ENDS: Final = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 
 
 def opened(
@@ -81,7 +91,14 @@ def opened(
     """
     left_out = AbortedTransactions((one["producer_id"], one["first_offset"]) for one in aborted)
     has_nothing = opener.has_nothing(raw)
-    for start, header in batches_any(raw):
+    begin = 0
+    if has_nothing and not aborted:
+        for header in _plain_run(raw):
+            begin += header.size
+            if header.next_offset > position:
+                position = header.next_offset
+                yield [], header
+    for start, header in batches_any(raw, begin):
         if header.next_offset <= position:
             continue
         verify_any(raw, start)
@@ -91,3 +108,33 @@ def opened(
             found = opener.opened(raw, start, position, end)
         position = header.next_offset
         yield found, header
+
+
+def _plain_run(raw: bytes) -> Iterator[BatchHeader]:
+    """Yield the headers of the batches at the start that are sound, dense and not compressed.
+
+    Of a whole answer without what is looked for, the rest is the way of the others.
+    """
+    if len(raw) < HEADER_SIZE:
+        return
+    for header in verified_run(memoryview(raw), 0, read_header(raw).base_offset):
+        if header.codec:
+            return
+        yield header
+
+
+def end_of(raw: bytes) -> int | None:
+    """Return the offset behind the last whole batch of an answer; None if there is none.
+
+    Raises RecordError where the lengths are none of batches. Nothing else is checked.
+    """
+    found, position, size = None, 0, len(raw)
+    while position + HEADER_SIZE <= size:
+        base_offset, length, magic, delta = _ENDS.unpack_from(raw, position)
+        after = position + LOG_OVERHEAD + length
+        if magic != MAGIC or length < BATCH_LENGTH_MIN or after > size:
+            break
+        found, position = base_offset + delta + 1, after
+    for _, header in batches_any(raw, position):  # old messages, or what is none
+        found = header.next_offset
+    return found

@@ -2,16 +2,19 @@
 
 import pytest
 
+from client.msgpack.batch_openers import RecordOpener
 from client.msgpack.fetching import (
     FETCH_BYTES,
     PARTITION_BYTES,
     READ_COMMITTED,
+    end_of,
     fetch_body,
     opened,
 )
 from protocol.control_records import Marker, build_marker
 from protocol.record_errors import RecordError
 from protocol.records import Record, build
+from tests.support.old_messages import message
 
 
 def batch(base_offset, *texts, codec=0, control=False):
@@ -126,3 +129,35 @@ def test_what_was_aborted_is_left_out_up_to_its_marker(position, aborted, offset
 def test_an_isolation_is_asked_for():
     assert fetch_body({}, 1)["isolation_level"] == 0
     assert fetch_body({}, 1, READ_COMMITTED)["isolation_level"] == 1
+
+
+class Nothing(RecordOpener):
+    """Looks for what no answer has, and opens nothing but what is compressed."""
+
+    def has_nothing(self, raw):
+        return True
+
+
+@pytest.mark.parametrize("position", [0, 2, 5, 99])
+def test_an_answer_that_has_nothing_is_checked_and_passed(position):
+    raw = batch(0, b"a", b"b") + batch(2, b"c", codec=1) + batch(3, b"m", control=True)
+    raw += batch(4, b"d") + batch(9, b"e") + batch(10, b"f")[:-1]
+    slowly = [(one.value, header) for found, header in opened(raw, position) for one in found]
+    fast = list(opened(raw, position, (), Nothing()))
+    assert [one.value for found, _ in fast for one in found] == [b"c"] * (position <= 2)
+    assert [header for _, header in fast] == [header for _, header in opened(raw, position)]
+    assert len(slowly) == sum(offset >= position for offset in (0, 1, 2, 4, 9))
+    for at in (70, len(batch(0, b"a", b"b")) + 70):  # damage is found, wherever it is
+        damaged = bytearray(raw)
+        damaged[at] ^= 1
+        with pytest.raises(RecordError):
+            list(opened(bytes(damaged), 0, (), Nothing()))
+
+
+def test_the_end_of_an_answer_is_that_of_its_last_whole_batch():
+    raw = batch(5, b"a", b"b") + batch(9, b"c", codec=4)
+    old = message(20, b"old")
+    assert [end_of(b""), end_of(raw[:-1]), end_of(raw), end_of(raw + raw[:40])] == [None, 7, 10, 10]
+    assert end_of(raw + old) == 21
+    with pytest.raises(RecordError):
+        end_of(raw[:8] + bytes(100))
