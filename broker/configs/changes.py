@@ -31,7 +31,7 @@ from config.load import Loaded
 from config.resources import ResourceConfigError, check_client_metrics, check_group
 from config.tls_settings import TlsSettings
 from config.topic import TopicConfig, topic_keys
-from config.values import Kind, text_of
+from config.values import Kind, parse, text_of
 from protocol.errors import ErrorCode
 
 # ConfigResource.Type and AlterConfigOp.OpType in Kafka; on the wire: never renumber.
@@ -211,12 +211,24 @@ def _check_topic(resource: Resource, change: Change, state: State) -> None:
         )
 
 
+def broker_number(name: str) -> int:
+    """Return the id of a broker that a resource is named after, as Java reads it.
+
+    Raises ValueError.
+    """
+    if name != name.strip():
+        raise ValueError(name)
+    number = parse(Kind.INT, name)
+    assert isinstance(number, int), "of its kind"
+    return number
+
+
 def _check_broker_name(name: str, node_id: int) -> None:
     """Only this broker, or "" for all of them."""
     if not name:
         return
     try:
-        number = int(name)
+        number = broker_number(name)
     except ValueError:
         raise TopicError(
             ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}"

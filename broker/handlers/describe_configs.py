@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.configs.changes import CLIENT_METRICS, GROUP
+from broker.configs.changes import CLIENT_METRICS, GROUP, broker_number
 from broker.configs.rows import Row
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
 from broker.metadata.topic_rules import TopicError, check_name
@@ -90,7 +90,7 @@ def _broker_rows(name: str, services: Services) -> Sequence[Row]:
     if not name:
         return services.configs.cluster()
     try:
-        number = int(name)
+        number = broker_number(name)
     except ValueError:
         raise TopicError(
             ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"

@@ -55,16 +55,14 @@ def _known_partitions(
     existing = set() if topic is None else {info.partition for info in topic.partitions}
     numbers = [one.partition_index for one in asked.partitions]
     unknown = [number for number in numbers if number not in existing]
-    if unknown or topic is None:
-        refused[asked.name] = OffsetDeleteResponseTopic(
-            name=asked.name,
-            partitions=[
-                OffsetDeleteResponsePartition(
-                    partition_index=number, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
-                for number in unknown
-            ],
-        )
+    if unknown or topic is None:  # a topic that is named again is answered once
+        answer = refused.setdefault(asked.name, OffsetDeleteResponseTopic(name=asked.name))
+        answer.partitions += [
+            OffsetDeleteResponsePartition(
+                partition_index=number, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            for number in unknown
+        ]
     return [number for number in numbers if number in existing]
 
 

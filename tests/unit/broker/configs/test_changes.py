@@ -106,6 +106,7 @@ def test_replacing_removes_what_is_not_named() -> None:
         (LOGGER, "1", [("root", SET, "DEBUG")], 42, "Unknown resource type 8"),
         (CONFIG_BROKER, "9", [("log.roll.ms", SET, "5")], 42, "expected 1, but received 9"),
         (CONFIG_BROKER, "x", [("log.roll.ms", SET, "5")], 42, "must be an integer"),
+        (CONFIG_BROKER, " 1", [("log.roll.ms", SET, "5")], 42, "must be an integer"),
         (CONFIG_BROKER, "", [("num.partitions", SET, "3")], 42,
          "Cannot update these configs dynamically: [num.partitions]"),
         (CONFIG_BROKER, "1", [("num.io.threads", SET, "3"), ("listeners", SET, "A://:1")], 42,

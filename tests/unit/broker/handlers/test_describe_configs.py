@@ -101,6 +101,8 @@ async def test_all_brokers_return_their_default_configs(rig: Rig) -> None:
         (CONFIG_BROKER, "9", ErrorCode.INVALID_REQUEST,
          "Unexpected broker id, expected 1 or empty string, but received 9"),
         (CONFIG_BROKER, "x", ErrorCode.INVALID_REQUEST, "must be an integer, but it is: x"),
+        (CONFIG_BROKER, " 1", ErrorCode.INVALID_REQUEST, "must be an integer, but it is:  1"),
+        (CONFIG_BROKER, "1_0", ErrorCode.INVALID_REQUEST, "must be an integer, but it is: 1_0"),
         (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
         (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "subscription name must not be empty"),
         (8, "1", ErrorCode.INVALID_REQUEST, "Unsupported resource type: 8"),

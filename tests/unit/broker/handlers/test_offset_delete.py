@@ -50,6 +50,14 @@ async def test_offsets_are_deleted_and_unknown_partitions_come_first_in_the_answ
     assert await committed(rig) == {("t", 1): 2, ("u", 0): 3}
 
 
+async def test_unknown_partitions_of_a_topic_that_is_named_again_are_all_answered(rig):
+    await commit(rig, ("t", 0, 1))
+    assert await forget(rig, "g", ("t", [0, 8]), ("t", [9]), ("no", [0]), ("no", [1])) == (
+        0,
+        [("t", 8, 3), ("t", 9, 3), ("t", 0, 0), ("no", 0, 3), ("no", 1, 3)],
+    )
+
+
 async def test_offsets_of_subscribed_topics_are_kept(rig):
     await commit(rig, ("t", 0, 1), ("u", 0, 3))
     await member(rig)
