@@ -8,8 +8,8 @@ Behaviour
   COORDINATOR_NOT_AVAILABLE meanwhile, which costs the first client a retry.
 - While the log of a group or an id is offline: COORDINATOR_NOT_AVAILABLE, as in Kafka for a
   partition without a leader.
-- An empty transactional id, coordinators of share groups (as in Kafka with share groups disabled,
-  docs/unsupported.md) and unknown types: INVALID_REQUEST.
+- Coordinators of share groups (as in Kafka with share groups disabled, docs/unsupported.md) and
+  unknown types: INVALID_REQUEST. The empty id has a coordinator, as in Kafka.
 
 Version notes: 1 key type and message, 3 flexible, 4 many keys (KIP-699), 5
 TRANSACTION_ABORTABLE (never answered), 6 share groups (KIP-932).
