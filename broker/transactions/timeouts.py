@@ -1,9 +1,10 @@
 """What time ends: transactions that were open for too long, and ids that nobody uses.
 
 A transaction counts from the start in its record, so the time that the broker was down counts as
-well. Its abort raises the epoch: the producer that comes too late is told so at its next request.
-An id that was idle for `transactional.id.expiration.ms` gets a tombstone; open transactions and
-those whose markers are owed never expire.
+well. From the first look on, a monotonic clock counts: the wall clock may be set. Its abort raises
+the epoch: the producer that comes too late is told so at its next request. An id that was idle for
+`transactional.id.expiration.ms` gets a tombstone; open transactions and those whose markers are
+owed never expire.
 
 Both go through all transactions in turns of the loop. Neither waits for a disk that is stuck.
 """
@@ -36,17 +37,22 @@ async def abort_late(coordinator: TransactionCoordinator, metrics: Metrics) -> N
     late = [
         transaction
         async for transaction in InTurns(list(coordinator.store.open), LOOKED_AT_PER_TURN)
-        if transaction.is_due(coordinator.clock.now_ms())
+        if _is_due(coordinator, transaction)
     ]
     for start in range(0, len(late), ABORTS_AT_A_TIME):
         some = late[start : start + ABORTS_AT_A_TIME]
         await coordinator.endings.run_beside(_abort(coordinator, metrics, one) for one in some)
 
 
+def _is_due(coordinator: TransactionCoordinator, transaction: Transaction) -> bool:
+    clock = coordinator.clock
+    return transaction.is_due(clock.now_ms(), clock.monotonic_ns())
+
+
 async def _abort(
     coordinator: TransactionCoordinator, metrics: Metrics, transaction: Transaction
 ) -> None:
-    if not transaction.is_due(coordinator.clock.now_ms()):
+    if not _is_due(coordinator, transaction):
         return  # it ended while the others were looked at
     producer_id, epoch = transaction.producer_id, transaction.epoch
     try:

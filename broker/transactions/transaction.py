@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple, Self
 
 from broker.partitions.partition import Partition
+from broker.runtime.clock import MS_NS
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import (
     EndReason,
@@ -72,6 +73,7 @@ class TransactionFields:
     __slots__ = (
         "awaited",
         "client_version",
+        "due_ns",
         "epoch",
         "is_ending",
         "is_held",
@@ -102,6 +104,7 @@ class TransactionFields:
         self.partitions: dict[str, dict[int, None]] = {}  # by topic, in the order they came
         self.updated_ms = NO_TIMESTAMP
         self.started_ms = NO_TIMESTAMP
+        self.due_ns: int | None = None  # of the open transaction, once somebody has looked
         self.client_version = TV1
         self.is_ending = False  # closed to everything from the first step of its end
         self.is_held = False  # closed to everything until a log says how it ended
@@ -156,20 +159,22 @@ class TransactionFields:
             for number in numbers:
                 yield topic, number
 
-    def is_due(self, now_ms: int) -> bool:
-        """Whether an open transaction has lasted longer than it may."""
-        return (
-            self.state is TransactionState.ONGOING
-            and not self.is_busy
-            and self.started_ms + self.timeout_ms < now_ms
-        )
+    def is_due(self, now_ms: int, now_ns: int) -> bool:
+        """Whether an open transaction has lasted longer than it may; `now_ns` is monotonic time.
+
+        The first look says when it will have: who sets the wall clock later changes nothing.
+        """
+        if self.state is not TransactionState.ONGOING or self.is_busy:
+            return False
+        if self.due_ns is None:
+            left_ms = min(self.started_ms + self.timeout_ms - now_ms, self.timeout_ms)
+            self.due_ns = now_ns + left_ms * MS_NS
+        return self.due_ns < now_ns
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
         """Whether the id was unused for `expiration_ms`. An open transaction never expires."""
         is_idle = self.state.is_idle and not self.is_busy
         return is_idle and self.updated_ms + expiration_ms <= now_ms
-
-    # -- What a record says -----------------------------------------------------------------------
 
     def value_after(self, step: TransactionStep) -> TransactionValue:
         """Return the record of `step`, as Kafka 4.3 writes it."""
@@ -193,8 +198,7 @@ class TransactionFields:
 
     def value(self) -> TransactionValue:
         """Return the record of the transaction as it is."""
-        as_it_is = TransactionStep(*(getattr(self, name) for name in _STEP_FIELDS))
-        value = self.value_after(as_it_is)
+        value = self.value_after(TransactionStep(*(getattr(self, name) for name in _STEP_FIELDS)))
         return replace(value, previous_producer_id=self.previous_producer_id)
 
     def _partitions_after(
@@ -221,6 +225,8 @@ class TransactionFields:
         self.started_ms = step.started_ms
         self.client_version = step.client_version
         self.is_reopened = False
+        if step.state is not TransactionState.ONGOING:
+            self.due_ns = None
         if step.state.is_idle:
             self.partitions = {}
         for topic, numbers in step.added.items():
@@ -330,8 +336,6 @@ class Transaction(TransactionFields):
             client_version=client_version,
             added=added,
         )
-
-    # -- Ending -----------------------------------------------------------------------------------
 
     def check_end(self, producer_id: int, epoch: int, *, is_commit: bool, bumps: bool) -> bool:
         """Return whether an EndTxn ends something; False: it did already, and is answered again.

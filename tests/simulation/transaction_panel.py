@@ -28,11 +28,11 @@ class TransactionPanel:
         self._seen: dict[Key, dict[bytes, int]] = {}
 
     def life_serves(self, life: Life) -> None:
-        """Watch how transactions end, and how long they are open, where a clock tells the time."""
+        """Watch how transactions end, and how long they are open, unless the disk holds them up."""
         plan = self._context.plan
         self._context.disk.ends.is_there = life.broker._assembly.services.partitions.has
         kinds = {fault.kind for fault in plan.faults}
-        if not kinds & {"clock jump", "slow disk", "slow log at an end", "stuck disk"}:
+        if not kinds & {"slow disk", "slow log at an end", "stuck disk"}:
             self._watch = LateWatch(life.broker, plan.shape.fsync_ns)
 
     def look(self) -> None:

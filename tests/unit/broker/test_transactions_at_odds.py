@@ -145,7 +145,7 @@ async def test_a_stuck_log_holds_up_no_other_timeout(rig, producer, monkeypatch)
     transactions, metrics = rig.services.transactions, rig.services.metrics
     with stuck(rig, 0):
         for name in ("t", "other"):
-            state_of(rig, name).started_ms = 0
+            state_of(rig, name).due_ns = 0
             await asyncio.wait_for(timeouts.abort_late(transactions, metrics), 5)
         await until(lambda: is_aborted(rig, "other"))
         assert state_of(rig).state is TransactionState.PREPARE_ABORT

@@ -141,10 +141,24 @@ MUTANTS = (
         "a transaction that was left open stays so",
         "broker/transactions/transaction.py",
         """\
-            and self.started_ms + self.timeout_ms < now_ms
+        return self.due_ns < now_ns
 """,
         """\
-            and self.started_ms + self.timeout_ms < 0 * now_ms
+        return self.due_ns < 0 * now_ns
+""",
+    ),
+    Mutant(
+        "timeouts-follow-the-wall-clock",
+        "a transaction is open for as long as the wall clock was set back",
+        "broker/transactions/transaction.py",
+        """\
+            left_ms = min(self.started_ms + self.timeout_ms - now_ms, self.timeout_ms)
+            self.due_ns = now_ns + left_ms * MS_NS
+        return self.due_ns < now_ns
+""",
+        """\
+            self.due_ns = 0
+        return self.started_ms + self.timeout_ms < now_ms
 """,
     ),
     Mutant(

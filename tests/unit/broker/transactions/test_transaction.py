@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.runtime.clock import MS_NS
 from broker.transactions.transaction import EPOCH_LAST, Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
@@ -284,7 +285,24 @@ def test_without_a_transaction_a_record_has_no_partitions(state, partitions):
     ],
 )
 def test_only_an_open_transaction_times_out(state, after_ms, is_due):
-    assert transaction(state).is_due(NOW_MS + after_ms) is is_due
+    assert transaction(state).is_due(NOW_MS + after_ms, 7) is is_due
+    looked_at = transaction(state)
+    assert not looked_at.is_due(NOW_MS, 7)
+    assert looked_at.is_due(NOW_MS + after_ms, 7 + after_ms * MS_NS) is is_due
+
+
+@pytest.mark.parametrize("set_by_ms", [-3_600_000, 3_600_000])
+def test_the_wall_clock_may_be_set_while_a_transaction_is_open(set_by_ms):
+    one = transaction(ONGOING)
+    assert not one.is_due(NOW_MS + 10_000, 7)
+    assert not one.is_due(NOW_MS + set_by_ms, 7 + 50_000 * MS_NS)
+    assert one.is_due(NOW_MS + set_by_ms, 8 + 50_000 * MS_NS)
+
+
+def test_no_transaction_is_open_for_longer_than_its_timeout_after_the_first_look():
+    one = transaction(ONGOING)
+    assert not one.is_due(NOW_MS - 3_600_000, 7)
+    assert one.is_due(NOW_MS - 3_600_000, 8 + 60_000 * MS_NS)
 
 
 @pytest.mark.parametrize(
