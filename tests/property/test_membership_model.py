@@ -45,7 +45,7 @@ class World:
         self.count = 0
 
     def context(self):
-        return StepContext(self.topics, False, self.now_ms, ("uniform",), 100, 50)
+        return StepContext(self.topics, False, self.now_ms, ("uniform",), 100, 50, set())
 
     def join(self):
         self.count += 1

@@ -105,8 +105,8 @@ class ConsumerGroup:
         )
 
     def topics_changed(self, name: str) -> None:  # noqa: ARG002 - an expression may match any
-        """Make the next heartbeat look at the topics again."""
-        self.membership.topics_changed = True
+        """Make the next heartbeats look at the topics again."""
+        self.membership.look_again()
 
     # -- KIP-848 --------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class ConsumerGroup:
         context = membership.context(caller)
         response = member_heartbeat.heartbeat(draft, body, member_id, caller, context)
         membership.write(draft, lambda code: answer(_failed(code) if code else response))
-        membership.looked(caller)
+        membership.looked(caller, context.resolved)
         membership.renew_session(member_id)
         membership.find_targets()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.groups.consumer.assignors import PartitionsByTopic
 from broker.groups.consumer.consumer_member import ConsumerGroupMember
@@ -28,6 +28,7 @@ from broker.groups.errors import GroupError
 from broker.topics import Topics
 from protocol.errors import ErrorCode
 
+NAMES_PER_STEP: Final = 5_000  # of topics, that a step holds against expressions: about 4 ms
 WAITING_EPOCH = 1  # as in Kafka 4.3: the epoch of members without a first target
 FIRST_EPOCH = 2
 
@@ -41,6 +42,7 @@ class StepContext(NamedTuple):
     assignors: Collection[str]  # by preference: the first is the default
     size_max: int
     heartbeat_interval_ms: int
+    resolved: set[str]  # expressions, since `topics_changed`; the step adds some of the others
     may_describe: Callable[[str], bool] | None = None  # what an expression may match; None: all
 
 
@@ -52,13 +54,12 @@ def update_member(
     is_new = said.member_id not in state.members
     if is_new or said != before:
         draft.put_member(said)
-    changed = (
+    changed = _refresh_regexes(draft, context) or (
         state.epoch == 0
         or is_new
         or said.topic_names != before.topic_names
         or said.topic_regex != before.topic_regex
     )
-    _refresh_regexes(draft, context)
     hash_now = metadata_hash(topics_of(state), context.topics)
     if changed or hash_now != state.metadata_hash:
         draft.put_epoch(state.epoch + 1 if state.epoch else FIRST_EPOCH, hash_now)
@@ -124,16 +125,27 @@ def check_static_member(
     return member
 
 
-def _refresh_regexes(draft: Draft, context: StepContext) -> None:
-    """Resolve new expressions, all if topics or rights have changed; remove unused ones."""
+def _refresh_regexes(draft: Draft, context: StepContext) -> bool:
+    """Resolve new expressions, and others if topics or rights have changed; remove unused ones.
+
+    Returns whether an expression that was resolved before matches other topics now.
+    """
     _drop_unused_regexes(draft)
-    state = draft.state
+    state, left, has_changed = draft.state, NAMES_PER_STEP, False
     for pattern in sorted(regexes_of(state.members.values())):
         known = state.regexes.get(pattern)
-        if known is None or context.topics_changed:
-            resolved = resolve(pattern, context.topics, context.now_ms, context.may_describe)
-            if known is None or known.topics != resolved.topics:
-                draft.put_regex(pattern, resolved)
+        if known is not None:
+            is_due = context.topics_changed and pattern not in context.resolved
+            if not is_due or left <= 0:
+                continue
+        found = resolve(pattern, context.topics, context.now_ms, context.may_describe)
+        left -= len(context.topics.all())
+        if context.topics_changed:
+            context.resolved.add(pattern)
+        if known is None or known.topics != found.topics:
+            draft.put_regex(pattern, found)
+            has_changed |= known is not None
+    return has_changed
 
 
 def _drop_unused_regexes(draft: Draft) -> None:

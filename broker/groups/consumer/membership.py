@@ -48,7 +48,9 @@ class Membership:
         self.deadlines = deadlines
         self.group_state = ConsumerGroupState.EMPTY
         self.topics_changed = True  # since the last heartbeat; the targets may be outdated
+        self._resolved: set[str] = set()  # expressions, since topics or rights changed
         self._rights_version = -1  # with which expressions were resolved
+        self._rights_now = -1  # with which those in `_resolved` were
         self._replaced = replaced
         self._is_searching = False  # for targets, in the pool
         self._is_over = False
@@ -136,14 +138,32 @@ class Membership:
             caller.rights_changed_at > self._rights_version and bool(self.state.regexes)
         )
 
-    def looked(self, caller: Caller) -> None:
-        """Note that a step of `caller` has looked at all topics."""
+    def look_again(self) -> None:
+        """Have the next heartbeats look at the topics, and resolve all expressions again."""
+        self.topics_changed = True
+        self._resolved = set()
+
+    def looked(self, caller: Caller, resolved: set[str]) -> None:
+        """Note that a step of `caller` has looked at topics, and which expressions are `resolved`.
+
+        If some are left, the next steps go on.
+        """
+        if self.is_outdated(caller):
+            if not self.state.regexes.keys() <= resolved:
+                self._resolved = resolved
+                return
+        elif self._resolved:
+            return
         self.topics_changed = False
+        self._resolved = set()
         self._rights_version = caller.rights_version
 
     def context(self, caller: Caller | None = None) -> StepContext:
         """Return what a step needs beside the group; `caller` has the step made."""
         config = self.host.config
+        if caller is not None and caller.rights_version != self._rights_now:
+            self._rights_now = caller.rights_version
+            self._resolved = set()
         return StepContext(
             self.host.topics,
             self.topics_changed if caller is None else self.is_outdated(caller),
@@ -151,6 +171,7 @@ class Membership:
             config.group_consumer_assignors,
             config.group_consumer_max_size,
             self.heartbeat_interval_ms,
+            set(self._resolved),
             None if caller is None else caller.may_describe,
         )
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from broker.groups.consumer import member_steps
 from broker.groups.consumer.consumer_group import ConsumerGroup
+from broker.groups.consumer.subscriptions import ResolvedRegex
 from broker.groups.errors import GroupError
 from broker.groups.group import Caller
 from protocol.errors import ErrorCode
@@ -127,6 +129,42 @@ def test_the_next_heartbeat_checks_changed_topics(house: House) -> None:
     house.group.topics_changed("a")
     house.beat("m1", 2)
     assert house.numbers(house.answers[-1]) == [0, 1, 2, 3, 4]
+
+
+def test_a_heartbeat_resolves_some_expressions_and_the_next_ones_go_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each member may have one of its own, and each takes 4 ms for 5,000 topics."""
+    asked: list[str] = []
+    resolve = member_steps.resolve
+
+    def counted(pattern: str, *rest: Any) -> ResolvedRegex:
+        asked.append(pattern)
+        return resolve(pattern, *rest)
+
+    monkeypatch.setattr(member_steps, "resolve", counted)
+    monkeypatch.setattr(member_steps, "NAMES_PER_STEP", 1)
+    patterns = ["[ab]", "a|b", "b?a?"]
+    for number, pattern in enumerate(patterns):
+        house.join(f"m{number}", subscribed_topic_names=[], subscribed_topic_regex=pattern)
+    members = house.group.state.members
+    while house.group.membership.topics_changed:
+        house.beat("m0", members["m0"].member_epoch, [])
+        members = house.group.state.members
+    house.host.topics.set("b", 2)
+    house.group.topics_changed("b")
+    house.host.refuses = ErrorCode.NOT_COORDINATOR
+    with pytest.raises(GroupError):
+        house.beat("m0", members["m0"].member_epoch)
+    asked.clear()
+    for count in (1, 2, 3, 3):
+        house.beat("m0", house.group.state.members["m0"].member_epoch)
+        assert asked == sorted(patterns)[:count], "that of the refused step once more"
+    assert {one.topics for one in house.group.state.regexes.values()} == {frozenset("ab")}
+    house.beat("m2", 0, [], rebalance_timeout_ms=REBALANCE_MS, subscribed_topic_regex="b?a?")
+    targets = house.group.state.targets.values()
+    assert sum(len(numbers) for one in targets for numbers in one.values()) == 6
+    assert all(targets)
 
 
 def test_heartbeats_extend_the_session(house: House) -> None:

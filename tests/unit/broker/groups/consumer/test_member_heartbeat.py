@@ -52,7 +52,9 @@ class Group:
         self.written: list[str] = []
 
     def context(self) -> StepContext:
-        return StepContext(self.topics, self.topics_changed, 1_000, ASSIGNORS, self.size_max, 5_000)
+        return StepContext(
+            self.topics, self.topics_changed, 1_000, ASSIGNORS, self.size_max, 5_000, set()
+        )
 
     def beat(
         self, member_id: str, epoch: int, owned: Owned | None = None, **said: Any

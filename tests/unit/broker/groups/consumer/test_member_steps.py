@@ -27,7 +27,9 @@ A = topic_id("a")
 
 
 def context(*, topics_changed: bool = False) -> StepContext:
-    return StepContext(FakeTopics(a=4), topics_changed, 1_000, ("uniform", "range"), 10, 5_000)
+    return StepContext(
+        FakeTopics(a=4), topics_changed, 1_000, ("uniform", "range"), 10, 5_000, set()
+    )
 
 
 def member(member_id: str, instance_id: str | None = None) -> ConsumerGroupMember:
