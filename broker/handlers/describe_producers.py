@@ -1,10 +1,9 @@
 """DescribeProducers, API key 61, version 0.
 
 Behaviour
-- The answer has each partition's idempotent producers (`storage.producers.producer_state`): the
-  epoch, the last sequence number, and the timestamp of the last batch.
-- Transactions are not served, so a transaction's start offset appears only if Kafka left one open
-  in the directory, and a coordinator epoch only if Kafka ended one there.
+- The answer has each partition's producers (`storage.producers.producer_state`): the epoch, the
+  last sequence number, the timestamp of the last batch, the coordinator epoch of the last marker,
+  and the first offset of the transaction that is open.
 - An invalid topic name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition
   UNKNOWN_TOPIC_OR_PARTITION. A partition that is named twice is answered once, since its producers
   may be many.

@@ -148,20 +148,6 @@ MUTANTS = (
 """,
     ),
     Mutant(
-        "timeouts-follow-the-wall-clock",
-        "a transaction is open for as long as the wall clock was set back",
-        "broker/transactions/transaction.py",
-        """\
-            left_ms = min(self.started_ms + self.timeout_ms - now_ms, self.timeout_ms)
-            self.due_ns = now_ns + left_ms * MS_NS
-        return self.due_ns < now_ns
-""",
-        """\
-            self.due_ns = 0
-        return self.started_ms + self.timeout_ms < now_ms
-""",
-    ),
-    Mutant(
         "volatile-data-is-committed",
         "a transaction is committed though its data are in the page cache alone",
         "broker/transactions/markers.py",
