@@ -30,7 +30,7 @@ MUTANTS = (
         "the loop opens the records that a fetch in maps answers with",
         "broker/dispatch.py",
         """\
-        if request.header.opens_records and request.header.wants_thread(response):
+        if header.opens_records and header.wants_thread(response):
 """,
         """\
         if False:
