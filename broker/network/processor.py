@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from broker.network.bad_requests import BadRequests
 from broker.network.byte_budget import ByteBudget
 from broker.network.connection import Connection
 from broker.network.connection_account import answer_bytes_max
@@ -38,7 +39,6 @@ from broker.runtime.record_work import RecordWork
 from broker.runtime.request import ConnectionInfo, Extras, Request
 from broker.runtime.request_queue import RequestQueue
 from broker.runtime.request_times import RequestTiming
-from protocol.dialect import RequestHeader
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
 
@@ -99,6 +99,7 @@ class Processor:
         self._make_gate = network.make_gate
         self._lone_senders = network.lone_senders
         self.metrics = network.metrics
+        self.bad_requests = BadRequests(network.metrics)
         self._ready: list[Connection] = []
         self._wake: asyncio.Future[None] | None = None
         self._refusals = RateLimiter(network.clock, per_second_max=5)
@@ -214,7 +215,7 @@ class Processor:
                     self._decode_in_thread(connection, frames[0])
                     return
                 except BadRequest as error:
-                    self.answer_bad(connection, error, len(frames.popleft()) + 4)
+                    self.bad_requests.take(connection, error)
                     continue
                 except (ProtocolError, OSError, ImportError) as error:
                     # The first request of an API imports its module: a file must be opened.
@@ -276,14 +277,6 @@ class Processor:
             request.extras = extras = Extras()
             extras.frame = frame
         return request
-
-    def answer_bad(self, connection: Connection, error: BadRequest, frame_bytes: int) -> None:
-        """Answer an unreadable request in its turn, and keep the connection."""
-        self.metrics.bad_requests += 1
-        header = RequestHeader(-1, -1, error.correlation_id, None)
-        request = Request(connection, header, None, frame_bytes)
-        connection.slots.append(request)
-        connection.respond(request, (error.answer,))
 
     def sweep(self) -> None:
         """End connections past a deadline, and release unused memory; about once a second."""

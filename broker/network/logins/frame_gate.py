@@ -13,18 +13,27 @@ from broker.runtime.request_queue import RequestQueue
 from protocol.errors import BadRequest, ProtocolError
 
 
+class AnswersBad(Protocol):
+    """What answers requests that cannot be read."""
+
+    def answer(self, connection: Any, error: BadRequest, frame_bytes: int) -> None:
+        """Answer one, and keep the connection."""
+        ...
+
+
 class FrameSource(Protocol):
     """The processor of a connection, as its gate sees it."""
 
     queue: RequestQueue
     metrics: Metrics
 
-    def decode(self, connection: Any, frame: bytearray, *, in_thread: bool = False) -> Request:
-        """Decode a frame."""
+    @property
+    def bad_requests(self) -> AnswersBad:
+        """What answers requests that cannot be read."""
         ...
 
-    def answer_bad(self, connection: Any, error: BadRequest, frame_bytes: int) -> None:
-        """Answer a request that cannot be read."""
+    def decode(self, connection: Any, frame: bytearray, *, in_thread: bool = False) -> Request:
+        """Decode a frame."""
         ...
 
     def ready(self, connection: Any) -> None:
@@ -98,7 +107,7 @@ class FrameGate:
             # Small as it is, it is decoded here, also where others would take a thread.
             request = processor.decode(connection, frame, in_thread=True)
         except BadRequest as error:
-            processor.answer_bad(connection, error, len(frame) + 4)
+            processor.bad_requests.answer(connection, error, len(frame) + 4)
             connection.refusal = error
             connection.reading.hold(Hold.REFUSED)
         except (ProtocolError, OSError, ImportError) as error:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import uvloop
 
+from broker.network.bad_requests import OF_A_TURN
 from broker.network.connection import Connection
 from tests.unit.broker.network.test_connection import Rig, frames
 
@@ -189,3 +190,26 @@ async def _cancelled_after(turns: int) -> None:
 def test_a_stopping_acceptor_leaves_no_connection_half_open(turns: int) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_cancelled_after(turns))
+
+
+async def test_unreadable_requests_are_answered_in_several_turns() -> None:
+    """No worker bounds them: one read brings thousands."""
+    rig = Rig(bytes_max=1 << 20)
+    running = asyncio.create_task(rig.processor.run())
+    await asyncio.sleep(0)
+    count = 10 * OF_A_TURN
+    rig.receive(frames(*[254] * count))
+    rig.receive(frames(1))
+    left, turns = count + 1, 0
+    while left:
+        await asyncio.sleep(0)
+        before, left = left, len(rig.connection.frames)
+        assert before - left <= OF_A_TURN + 1
+        turns += 1
+    assert turns >= 10
+    assert rig.metrics.bad_requests == count
+    await asyncio.sleep(0)
+    assert rig.transport.written == b"bad" * count
+    assert [request.header.correlation_id for request in rig.take()] == [1]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
