@@ -134,6 +134,7 @@ class HttpConnection:
 
     async def _linger(self) -> None:
         """Drop what the client still sends, for a while: closing at once would lose the answer."""
+        self._check_open()
         self._writer.write_eof()
         dropped = 0
         try:
@@ -260,7 +261,8 @@ class HttpConnection:
 
     async def _send_events(self, events: Events) -> None:
         async for piece in events:
-            if self._reader.at_eof() or self._writer.transport.is_closing():
+            self._check_open()
+            if self._reader.at_eof():
                 raise ConnectionResetError("the client has gone")
             if piece:
                 self._write(h11.Data(data=piece))
@@ -291,7 +293,12 @@ class HttpConnection:
     def _write(self, event: Any) -> None:
         data = self._h11.send(event)
         if data:
+            self._check_open()  # uvloop raises a RuntimeError for what is written behind the end
             self._writer.write(data)
+
+    def _check_open(self) -> None:
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError("the client has gone")
 
     async def _drain(self) -> None:
         try:
