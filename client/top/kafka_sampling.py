@@ -20,14 +20,24 @@ GROUPS_MAX: Final = 20  # whose lag is asked for in each sample
 
 
 class KafkaSampling:
-    """Asks over one open connection."""
+    """Asks over one open connection; after a failure, over another."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._connection = connection
         self._clock = clock
+        self._is_usable = True  # or an answer to an earlier question may still come
 
     def sample(self) -> Snapshot:
-        """Return the broker as it is now. Raises BrokerError."""
+        """Return the broker as it is now. Raises BrokerError, after which it may be asked again."""
+        if not self._is_usable:
+            self._connection.close()
+            self._connection.open()
+        self._is_usable = False
+        found = self._sampled()
+        self._is_usable = True
+        return found
+
+    def _sampled(self) -> Snapshot:
         found = cluster(self._connection)
         partitions = {
             topic.name or "": [one.partition_index for one in topic.partitions]

@@ -12,9 +12,11 @@ from rich.console import Console
 
 from client import cli
 from client.http.broker_http import BrokerHttp
-from client.kafka.connection import BrokerError
+from client.kafka.connection import BrokerError, Connection
+from client.top.kafka_sampling import KafkaSampling
 from client.top.screen import screen
 from client.top.snapshot import GroupLine, Snapshot, TopicLine, TopicRates, rates_of
+from tests.support.broker_process import BrokerProcess
 from tests.support.console_client import ConsoleBroker
 from tests.unit.broker.test_client_metrics import gauge, take
 
@@ -118,3 +120,19 @@ def test_a_screen_fits_its_terminal(width: int, height: int, bytes_in: int | Non
     assert "the disk is full"[: width - 4] in out.getvalue()
     if height >= 24:
         assert len(lines) <= height
+
+
+def test_a_kafka_that_was_gone_is_asked_again(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data", {})
+    with broker:
+        connection = Connection(broker.address, 10.0)
+        connection.open()
+        sampling = KafkaSampling(connection)
+        assert dict(sampling.sample().facts)["topics"] == "0"
+        broker.stop()
+        for _ in range(2):
+            with pytest.raises(BrokerError):
+                sampling.sample()
+        broker.start()
+        assert dict(sampling.sample().facts)["topics"] == "0"
+        connection.close()
