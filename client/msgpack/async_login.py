@@ -19,8 +19,11 @@ class LoginRefused(Exception):
     """The broker refuses the login, or cannot be trusted with it."""
 
 
-async def log_in_async(login: Login, ask: Ask) -> None:
-    """Log in; `ask` sends a request and returns the body of its answer. Raises LoginRefused."""
+async def log_in_async(login: Login, ask: Ask) -> float:
+    """Log in; return for how long, in seconds, 0 without an end (KIP-368). Raises LoginRefused.
+
+    `ask` sends a request and returns the body of its answer.
+    """
     answer = await ask("sasl_handshake", {"mechanism": login.mechanism})
     if answer["error_code"] == UNSUPPORTED_MECHANISM:
         offered = ", ".join(answer["mechanisms"])
@@ -38,6 +41,7 @@ async def log_in_async(login: Login, ask: Ask) -> None:
             token = await asyncio.to_thread(exchange.next, answer["auth_bytes"])
         except LoginError as error:
             raise LoginRefused(f"cannot be trusted with this login: {error}") from None
+    return float(answer.get("session_lifetime_ms", 0)) / 1000
 
 
 def _check(login: Login, answer: Mapping[str, Any]) -> None:

@@ -9,6 +9,9 @@ calls, and the broker answers in the order of the requests, so an answer is for 
 Nothing is retried here. After any failure, or if one answer takes too long, the connection is
 closed and all requests in flight fail, since a late answer could be taken for another's. The next
 request opens a new connection.
+
+A login may have an end (connections.max.reauth.ms, or a token's). Shortly before, the next request
+waits for the answers to those in flight, and opens a new connection, so none fails for that.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from client.dialects import DialectError, Frames, KafkaFrames, MsgpackFrames
 ANSWER_BYTES_MAX: Final = 256 << 20
 LOGIN_BYTES_MAX: Final = 1 << 20
 JOINED_BYTES_MAX: Final = 64 << 10
+LOGIN_USED: Final = 0.8  # of its time, after which another connection is opened
 _SIZE: Final = struct.Struct(">I")
 
 
@@ -70,13 +74,22 @@ class Transport:
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
         self._has_answered = False  # at least once: so it speaks the dialect
+        self._login_until_s: float | None = None  # by the loop's clock
         self._frames: Frames = KafkaFrames() if speaks_kafka(address) else MsgpackFrames()
 
     async def open(self) -> None:
         """Connect, if not connected. Raises NotConnected."""
         async with self._opening:
+            if self._login_until_s is not None and self._login_until_s <= now_ms() / 1000:
+                await self._end_login()
             if self._writer is None:
                 await self._connect()
+
+    async def _end_login(self) -> None:
+        """Close the connection when everything in flight is answered: its login ends soon."""
+        if self._asked:
+            await asyncio.wait([asked.answer for asked in self._asked])
+        self._fail("its login ended")
 
     async def _connect(self) -> None:
         host, colon, port = self.address.rpartition(":")
@@ -122,7 +135,9 @@ class Transport:
                 if isinstance(frames, KafkaFrames):
                     frames.learn(await ask("api_versions", {}))
                 if login is not None:
-                    await log_in_async(login, ask)
+                    begun_s = now_ms() / 1000
+                    used_s = LOGIN_USED * await log_in_async(login, ask)
+                    self._login_until_s = begun_s + used_s if used_s else None
         except (LoginRefused, DialectError, OSError, EOFError, ValueError, TypeError) as error:
             self._fail("the login failed")
             is_told = isinstance(error, LoginRefused | DialectError)
@@ -137,6 +152,7 @@ class Transport:
         self._fail("the connection was closed")
 
     def _fail(self, reason: str) -> None:
+        self._login_until_s = None
         if self._writer is not None:
             self._writer.close()
             self._writer = None

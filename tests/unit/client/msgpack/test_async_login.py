@@ -31,6 +31,16 @@ def test_a_login_is_a_handshake_and_its_tokens() -> None:
     ]
 
 
+@pytest.mark.parametrize(("told", "lasts_s"), [({}, 0), ({"session_lifetime_ms": 1500}, 1.5)])
+async def test_a_login_says_how_long_it_lasts(told: dict[str, int], lasts_s: float) -> None:
+    answers = iter([WELCOME, {"error_code": 0, "auth_bytes": b"", **told}])
+
+    async def ask(_api: str, _body: Mapping[str, Any]) -> dict[str, Any]:
+        return next(answers)
+
+    assert await log_in_async(LOGIN, ask) == lasts_s
+
+
 @pytest.mark.parametrize(
     ("answers", "words"),
     [

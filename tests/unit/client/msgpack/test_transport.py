@@ -8,6 +8,8 @@ import struct
 import msgpack
 import pytest
 
+from client.addresses import Address
+from client.logins import Login
 from client.msgpack.transport import (
     NotConnected,
     RequestRefused,
@@ -15,6 +17,7 @@ from client.msgpack.transport import (
     Transport,
     TransportError,
     UnknownPlace,
+    now_ms,
 )
 from tests.support.msgpack_peer import NO_ANSWER, MsgpackPeer, metadata
 
@@ -155,4 +158,29 @@ async def test_an_unknown_topic_is_reported_by_name():
         transport = Transport(peer.address, 5)
         with pytest.raises(UnknownPlace, match="'t': UNKNOWN_TOPIC_OR_PARTITION"):
             await Topics(transport).find("t", create=False)
+        transport.close()
+
+
+async def test_a_login_that_ends_soon_ends_when_everything_is_answered():
+    """The next request waits for the answers before it, and opens another connection."""
+    lasts_ms = 60_000
+
+    def answer(api, _body):
+        if api == "sasl_authenticate":
+            return {"error_code": 0, "auth_bytes": b"", "session_lifetime_ms": lasts_ms}
+        return {"error_code": 0, "mechanisms": ["PLAIN"]}
+
+    async with MsgpackPeer(answer) as peer:
+        transport = Transport(Address(peer.address, None, Login("PLAIN", "a", "b")), 5)
+        for _ in range(3):
+            await transport.call("metadata", {})
+        assert peer.connection_count == 1
+        assert transport._login_until_s > now_ms() / 1000
+        first = await transport.ask("metadata", {})
+        assert not first.done()
+        transport._login_until_s, lasts_ms = 0.0, 0
+        await transport.call("metadata", {})
+        assert (await first)["error_code"] == 0
+        assert peer.connection_count == 2
+        assert transport._login_until_s is None
         transport.close()
