@@ -23,6 +23,7 @@ ADVICE: Final = {
     " authorizer, set barnabas.http.password to let others look",
 }
 CHARACTERS_MAX: Final = 1_024
+BODY_BYTES_MAX: Final = 16 * 1024  # a name and a password, with every character escaped
 
 
 async def answer_to(request: HttpRequest, console: Console) -> HttpAnswer:
@@ -38,6 +39,10 @@ async def answer_to(request: HttpRequest, console: Console) -> HttpAnswer:
 
 
 async def _log_in(request: HttpRequest, console: Console) -> HttpAnswer:
+    if len(request.body) > BODY_BYTES_MAX:  # a stranger's megabyte of JSON takes 80 ms to read
+        raise ConsoleError(
+            413, "TOO_LARGE", f"A login of {len(request.body)} bytes, at most {BODY_BYTES_MAX}"
+        )
     body = body_of(request)
     user, password = field(body, "user", str, ""), field(body, "password", str)
     if max(len(user), len(password)) > CHARACTERS_MAX:

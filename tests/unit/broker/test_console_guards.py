@@ -183,6 +183,17 @@ async def test_guesses_leave_room_for_others(tmp_path: Path) -> None:
     assert await running.stop() == EXIT_CLEAN
 
 
+async def test_a_strangers_login_is_read_only_if_it_is_small(tmp_path: Path) -> None:
+    running = await ConsoleBroker.start(tmp_path / "data", *USERS, AUTHORIZER)
+    longest = "\u00e9" * 1_024  # which JSON escapes with six characters each
+    await running.post("login", {"user": longest, "password": longest}, 401)
+    found = await running.post(
+        "login", {"user": "alice", "password": "x", "more": [0] * 9_000}, 413
+    )
+    assert found["error"]["code"] == "TOO_LARGE"
+    assert await running.stop() == EXIT_CLEAN
+
+
 async def test_with_an_authorizer_the_password_opens_no_view(tmp_path: Path) -> None:
     """Not even where everybody may do everything: the password is Prometheus's."""
     running = await ConsoleBroker.start(
