@@ -29,6 +29,7 @@ READS: Final = Need(TOPIC, AclOperation.READ)
 PARTITIONS_MAX: Final = 64  # of one page; those with the newest records are read
 LIST_OFFSETS_VERSION: Final = 10
 NEWEST, OLDEST = "newest", "oldest"
+OFFLINE: Final = "KAFKA_STORAGE_ERROR"
 WINDOW_MAX: Final = 2_000
 
 
@@ -56,7 +57,7 @@ def partitions_of(request: HttpRequest, console: Console, topic: str) -> list[Pa
     partitions = console.services.partitions
     found = [partitions.get(topic, number) for number in numbers if partitions.has(topic, number)]
     if not found:
-        raise ConsoleError(503, "KAFKA_STORAGE_ERROR", "The partition is offline; see the log")
+        raise ConsoleError(503, OFFLINE, "The partition is offline; see the log")
     if len(found) > PARTITIONS_MAX:
         found.sort(key=lambda one: one.log.end_offset - one.log.start_offset, reverse=True)
     return found[:PARTITIONS_MAX]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.console.answers import ConsoleError, data, data_of_parts, packed
 from broker.console.message_choice import (
     NEWEST,
+    OFFLINE,
     OLDEST,
     READS,
     cursor_of,
@@ -37,6 +38,7 @@ from broker.http.http_messages import HttpAnswer, HttpRequest
 
 if TYPE_CHECKING:
     from broker.console.console import Console
+    from broker.partitions.partition import Partition
 
 LIMIT_MAX: Final = 200
 WHOLE_SHOWN_MAX: Final = 512 * 1024  # of a value that is shown and not downloaded
@@ -256,7 +258,8 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
     topic = topic_of(request, visitor, console)
     visitor.must(READS, topic)
     wanted = filter_of(request)
-    shape, partitions = _shape(console, topic), partitions_of(request, console, topic)
+    shape: tuple[bytes, int, int] | None = _shape(console, topic)
+    partitions = partitions_of(request, console, topic)
     at = {one.log: one.log.high_watermark for one in partitions}
 
     async def arrivals() -> AsyncGenerator[bytes, None]:
@@ -265,7 +268,8 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
         while True:
             await console.next_sample()
             if (now := _shape(console, topic)) != shape:  # it has grown, or is created again
-                shape, partitions = now, partitions_of(request, console, topic)
+                partitions = _open_partitions(request, console, topic)
+                shape = now if partitions else None
                 at = {one.log: at.get(one.log, one.log.start_offset) for one in partitions}
             source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 16))
             page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
@@ -291,9 +295,22 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
     return console.stream(request, visitor, arrivals, lambda: visitor.may(READS, topic))
 
 
-def _shape(console: Console, topic: str) -> tuple[bytes, int]:
-    """Return a topic's id and how many partitions it has. Raises ConsoleError if it is gone."""
+def _shape(console: Console, topic: str) -> tuple[bytes, int, int]:
+    """Return what changes when a topic gets partitions. Raises ConsoleError if it is gone.
+
+    Partitions are opened after they are known, so the number of all that are open is part of it.
+    """
     info = console.services.controller.image.topics.get(topic)
     if info is None:
         raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", f"There is no topic {topic} any more")
-    return info.topic_id, len(info.partitions)
+    return info.topic_id, len(info.partitions), len(console.services.partitions)
+
+
+def _open_partitions(request: HttpRequest, console: Console, topic: str) -> list[Partition]:
+    """Return the partitions to read, none while a new topic's are being opened."""
+    try:
+        return partitions_of(request, console, topic)
+    except ConsoleError as error:
+        if error.code != OFFLINE:
+            raise
+        return []

@@ -1,20 +1,25 @@
 """Streams of the console while their topic, or the right to read it, goes."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker.console import record_pages
+from broker.console import messages_api, record_pages
+from broker.console.answers import ConsoleError
+from broker.console.message_choice import OFFLINE
 from broker.lifecycle.shutdown import EXIT_CLEAN
 from broker.security.acl.acl_codes import AclOperation, PatternType, PermissionType, ResourceType
 from broker.security.acl.acl_entry import AclEntry
+from client.kafka import admin
+from client.kafka.connection import Connection
 from protocol.records import build
 from tests.support.console_client import ConsoleBroker, EventReader
 from tests.support.http_client import HttpClient
 from tests.unit.broker.test_console_actions import AUTHORIZER, USERS
-from tests.unit.broker.test_console_records import append, records
+from tests.unit.broker.test_console_records import append, flush, records
 
 LAST_CHUNK = b"0\r\n\r\n"
 
@@ -73,6 +78,40 @@ async def test_a_tail_goes_on_with_a_topic_that_is_created_again(running: Consol
         if seen:
             break
     assert seen == [0, 1]
+    reader.close()
+
+
+def grow(port: int) -> None:
+    with Connection(f"127.0.0.1:{port}", 30.0) as connection:
+        admin.add_partitions(connection, "one", 2, validate_only=False)
+
+
+async def test_a_tail_waits_for_partitions_that_are_being_opened(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are known before they are open, and then read from their start."""
+    reader = await EventReader.connect(running, "/api/v1/tail?topic=one")
+    assert await reader.head() == 200
+    events = reader.events()
+    assert (await anext(events))[0] == "begun"
+    services, partitions_of = running.services, messages_api.partitions_of
+
+    def unopened(*_: Any) -> Any:
+        raise ConsoleError(503, OFFLINE, "not yet")
+
+    monkeypatch.setattr(messages_api, "partitions_of", unopened)
+    await asyncio.to_thread(grow, running.kafka_port)
+    assert (await anext(events))[1]["messages"] == []
+    monkeypatch.setattr(messages_api, "partitions_of", partitions_of)
+    new = services.partitions.get("one", 1)
+    new.log.append(memoryview(build(records(2))), services.clock.now_ms())
+    flush(new)
+    seen: list[tuple[int, int]] = []
+    while not seen:
+        kind, found = await anext(events)
+        assert kind == "messages"
+        seen += [(one["partition"], one["offset"]) for one in found["messages"]]
+    assert seen == [(1, 0), (1, 1)]
     reader.close()
 
 
