@@ -30,6 +30,7 @@ from broker.network.gathered_writes import GatheredWrites
 from broker.network.logins.login_errors import LoginEnded
 from broker.network.lone_senders import LoneSenders
 from broker.network.reading import HOLDS_FRAMES, Hold
+from broker.network.slow_decodes import LARGE_BYTES, SlowDecodes, TurnUsedUp
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.log_lines import RateLimiter
@@ -100,6 +101,7 @@ class Processor:
         self._lone_senders = network.lone_senders
         self.metrics = network.metrics
         self.bad_requests = BadRequests(network.metrics)
+        self._slow_decodes = SlowDecodes(network.clock)
         self._ready: list[Connection] = []
         self._wake: asyncio.Future[None] | None = None
         self._refusals = RateLimiter(network.clock, per_second_max=5)
@@ -211,8 +213,8 @@ class Processor:
                         connection.decoded = None
                         raise request
                     request = self.decode(connection, frames[0])
-                except TakesLong:
-                    self._decode_in_thread(connection, frames[0])
+                except TakesLong as error:
+                    self._decode_later(connection, frames[0], error)
                     return
                 except BadRequest as error:
                     self.bad_requests.take(connection, error)
@@ -239,8 +241,11 @@ class Processor:
         if not frames:
             connection.submitted()
 
-    def _decode_in_thread(self, connection: Connection, frame: bytearray) -> None:
-        """Decode the first frame of a connection in a thread; its other frames wait."""
+    def _decode_later(self, connection: Connection, frame: bytearray, why: TakesLong) -> None:
+        """Decode a connection's first frame in a turn to come, or a thread; its others wait."""
+        if isinstance(why, TurnUsedUp):
+            self._slow_decodes.wait(connection)
+            return
         decoded: list[Request] = []
 
         def decode() -> None:
@@ -261,11 +266,14 @@ class Processor:
     ) -> Request:
         """Return the request of a frame. Raises what its dialect and its imports raise."""
         dialect, view = connection.info.dialect, memoryview(frame)
+        frame_bytes = len(frame) + 4
         if in_thread:
             decoded = dialect.decode_request(view, in_thread=True)
+        elif frame_bytes > LARGE_BYTES and frame[1]:  # 0 in Kafka's Produce
+            decoded = self._slow_decodes.decode(dialect, view)
         else:
             decoded = dialect.decode_request(view)
-        header, frame_bytes = decoded.header, len(frame) + 4
+        header = decoded.header
         request = Request(
             connection,
             header,
