@@ -8,13 +8,11 @@ import asyncio
 import base64
 import signal
 import socket
-import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from broker.http import http_connection, http_listener, routes
 from broker.http.host_check import host_name, is_for_us
@@ -23,7 +21,6 @@ from broker.http.password_check import refusal
 from broker.http.routes import PageRules, answer_to
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN
-from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
 from broker.server import Broker
 from tests.support import failures
@@ -487,36 +484,3 @@ def test_the_password_is_demanded(
     if header is not None and status == 401:
         assert refused is not None
         assert refused.pause_seconds == 1.0
-
-
-async def reset_before_the_answer() -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(server.getsockname())
-    sock, _ = server.accept()
-    server.close()
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    protocol = asyncio.StreamReaderProtocol(reader)
-    transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock)
-    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-
-    async def answer(_: HttpRequest) -> HttpAnswer:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        async with asyncio.timeout(20):
-            while "closed=True" not in repr(transport):
-                await asyncio.sleep(0)
-        return HttpAnswer(200, b"late")
-
-    client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    connection = http_connection.HttpConnection(
-        reader, writer, answer, asyncio.Lock(), Metrics(), ManualClock()
-    )
-    await connection.run()
-    assert transport.is_closing()
-
-
-def test_a_client_that_resets_before_its_answer_is_no_failure() -> None:
-    """uvloop raises a RuntimeError for what is written to a transport that has ended."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(reset_before_the_answer())

@@ -3,19 +3,13 @@
 import asyncio
 import logging
 import socket
-import struct
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 import uvloop
 
-from broker.network.bad_requests import OF_A_TURN
 from broker.network.connection import Connection
-from broker.network.slow_decodes import OF_A_TURN_NS
-from broker.runtime.clock import MS_NS, ManualClock
-from protocol.dialect import DecodedRequest
-from tests.unit.broker.network.test_connection import NumberDialect, Rig, frames
+from tests.unit.broker.network.test_connection import Rig, frames
 
 
 async def test_an_unfinished_frame_meets_its_deadline() -> None:
@@ -195,64 +189,3 @@ async def _cancelled_after(turns: int) -> None:
 def test_a_stopping_acceptor_leaves_no_connection_half_open(turns: int) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_cancelled_after(turns))
-
-
-async def test_unreadable_requests_are_answered_in_several_turns() -> None:
-    """No worker bounds them: one read brings thousands."""
-    rig = Rig(bytes_max=1 << 20)
-    running = asyncio.create_task(rig.processor.run())
-    await asyncio.sleep(0)
-    count = 10 * OF_A_TURN
-    rig.receive(frames(*[254] * count))
-    rig.receive(frames(1))
-    left, turns = count + 1, 0
-    while left:
-        await asyncio.sleep(0)
-        before, left = left, len(rig.connection.frames)
-        assert before - left <= OF_A_TURN + 1
-        turns += 1
-    assert turns >= 10
-    assert rig.metrics.bad_requests == count
-    await asyncio.sleep(0)
-    assert rig.transport.written == b"bad" * count
-    assert [request.header.correlation_id for request in rig.take()] == [1]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
-class SlowDialect(NumberDialect):
-    """Each frame takes a millisecond to decode."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.clock = clock
-        self.decoded = 0
-
-    def decode_request(self, frame: memoryview, *, in_thread: bool = False) -> DecodedRequest:
-        self.clock.advance(1)
-        self.decoded += 1
-        return super().decode_request(frame, in_thread=in_thread)
-
-
-async def test_many_large_requests_are_decoded_in_several_turns() -> None:
-    """As those that all clients send after a restart."""
-    rig = Rig(bytes_max=1 << 30, frame_bytes_max=1 << 20, queue_max=1_000)
-    dialect = SlowDialect(rig.clock)
-    running = asyncio.create_task(rig.processor.run())
-    await asyncio.sleep(0)
-    large = struct.pack(">i", 2_000) + b"\1" * 2_000
-    connections = []
-    for place in range(10):
-        if place:
-            rig.connect()
-        rig.connection.info.dialect = cast("Any", dialect)
-        rig.receive(large * 8)
-        connections.append(rig.connection)
-    before, turns = 0, 0
-    while any(connection.frames for connection in connections):
-        await asyncio.sleep(0)
-        assert dialect.decoded - before <= OF_A_TURN_NS // MS_NS
-        before, turns = dialect.decoded, turns + 1
-    assert turns >= 80 * MS_NS // OF_A_TURN_NS
-    assert len(rig.take()) == dialect.decoded == 80
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
