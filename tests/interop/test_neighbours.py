@@ -248,6 +248,6 @@ def test_flink_copies_a_topic_exactly_once(tmp_path: Path) -> None:
         written = sorted(value for _, value in read_all(broker.address, "out", 1)[0])
         offsets = offsets_of(broker.address, "flink")
     assert written == sorted(b"V%d" % number for number in range(COUNT))
-    # Flink hands the commits of a checkpoint to a task, and a job that ends does not wait for it.
-    assert offsets
+    # Flink hands the commits of a checkpoint to a task, and a job that ends does not wait for it:
+    # of Apache Kafka the group often has none.
     assert all(0 < offset <= COUNT // PARTITIONS for offset in offsets.values()), offsets
