@@ -7,7 +7,9 @@ are no longer than the fetches in flight. The fetch of a session watches those o
 that are awake; one that wakes meanwhile joins them.
 
 A fetch of more than a few partitions counts at most once in a turn of the loop: a round of flushes,
-or the end of a transaction, may have news of each of them, and to count looks at all of them.
+or the end of a transaction, may have news of each of them, and to count looks at all of them. Such
+fetches count in turns, several in each: one in a turn would have the last of a hundred consumers of
+a busy broker wait for its records until a hundred turns are over.
 
 A fetch that fails unexpectedly loses its connection. The other fetches, and the caller that
 notified them, are not affected.
@@ -24,6 +26,7 @@ from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 
 COUNTED_AT_ONCE: Final = 4  # partitions of a fetch; each takes some 5 us
+COUNTED_PER_TURN: Final = 100  # partitions, which may be read then, too
 
 
 class Purgatory:
@@ -94,13 +97,15 @@ class Purgatory:
             owners.soon(Owner.PARKED_FETCH, self._look_at_next)
 
     def _look_at_next(self) -> None:
-        """Look at one such fetch in each turn of the loop."""
+        """Look at some such fetches in each turn of the loop, or at a large one."""
         self._looks_soon = False
-        if self._looks:
+        left = COUNTED_PER_TURN
+        while self._looks and left > 0:
             fetch = next(iter(self._looks))
             del self._looks[fetch]
-            self._call_look()
+            left = 0 if fetch.is_large else left - len(fetch.partitions)
             self._look(fetch)
+        self._call_look()
 
     def release_all(self, partition: Partition) -> None:
         """Answer all fetches that watch a partition that is being removed."""

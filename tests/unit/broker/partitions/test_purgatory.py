@@ -3,7 +3,7 @@
 import asyncio
 
 from broker.partitions.partition import ParkedFetch, Partition
-from broker.partitions.purgatory import Purgatory
+from broker.partitions.purgatory import COUNTED_PER_TURN, Purgatory
 from broker.runtime.metrics import Metrics
 from tests.support.fake_connection import FakeConnection
 from tests.support.fake_log import FakeLog
@@ -173,3 +173,17 @@ async def test_a_fetch_of_some_partitions_counts_once_although_all_of_them_have_
     await asyncio.sleep(0)
     assert looks == ["few"] * 12 + ["some"]
     rig.purgatory.release_all(partitions[0])
+
+
+async def test_several_fetches_of_some_partitions_count_in_one_turn() -> None:
+    rig = Rig()
+    partitions = [Partition(FakeLog()) for _ in range(10)]  # type: ignore[arg-type]
+    names = [f"{number}" for number in range(COUNTED_PER_TURN // 10 + 1)]
+    for name in names:
+        rig.park(name, partitions)
+    rig.enough.update(names)
+    rig.purgatory.notify(partitions[0])
+    await asyncio.sleep(0)
+    assert rig.answered == names[:-1]
+    await asyncio.sleep(0)
+    assert rig.answered == names
