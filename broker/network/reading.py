@@ -41,7 +41,7 @@ class Hold:
     CLOSING: Final = 16
     ANSWERS: Final = 32  # barnabas.answer.bytes.max
     REFUSED: Final = 64  # nothing more is read; earlier requests are still answered
-    DECODING: Final = 128  # a thread decodes the first frame
+    DECODING: Final = 128  # a thread decodes the first frame, or another turn of the loop
     LOGIN: Final = 256  # a login is being checked, or its failure is delayed
     ONE_FRAME: Final = 512  # a client that is not logged in sends one frame at a time
     THROTTLED: Final = 1024  # over a quota

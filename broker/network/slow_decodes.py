@@ -3,19 +3,19 @@
 A request that names thousands of topics or partitions takes some milliseconds for each 10 KiB. One
 is decoded where it arrives, but many clients may send theirs at once, as after a restart: without a
 bound, all of them would be decoded in one step. When a processor has spent `OF_A_TURN_NS` in this
-turn, the next such request waits for another turn, and its connection with it.
+turn, the next such request waits for another turn, and its connection with it
+(`broker.network.held_for_turns`).
 
-Only decodes of at least `SLOW_NS` count, so a Produce, whose batches are not opened, never waits.
+Only decodes of at least `SLOW_NS` count. A Produce in Kafka's dialect, whose batches are not
+opened, never waits.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.network.reading import Hold
-from broker.runtime import owners
+from broker.network.held_for_turns import HeldForTurns
 from broker.runtime.clock import MS_NS, Clock
-from broker.runtime.owners import Owner
 from protocol.dialect import DecodedRequest, Dialect
 from protocol.errors import TakesLong
 
@@ -34,11 +34,12 @@ class TurnUsedUp(TakesLong):
 class SlowDecodes:
     """The decoding of one processor's larger requests."""
 
-    __slots__ = ("_clock", "_spent_ns")
+    __slots__ = ("_clock", "_held", "_spent_ns")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._spent_ns = 0  # in this turn
+        self._held = HeldForTurns(self._begin, OF_A_TURN_NS // SLOW_NS)
 
     def decode(self, dialect: Dialect, frame: memoryview) -> DecodedRequest:
         """Decode a frame. Raises TurnUsedUp, and what the dialect raises."""
@@ -50,14 +51,12 @@ class SlowDecodes:
         finally:
             spent_ns = self._clock.monotonic_ns() - begun_ns
             if spent_ns >= SLOW_NS:
-                if not self._spent_ns:
-                    owners.soon(Owner.PROCESSOR, self._begin)
+                self._held.use()
                 self._spent_ns += spent_ns
 
     def wait(self, connection: Connection) -> None:
-        """Hold a connection until the next turn."""
-        connection.reading.hold(Hold.DECODING)
-        owners.soon(Owner.PROCESSOR, connection.release, Hold.DECODING)
+        """Hold a connection until its turn."""
+        self._held.add(connection)
 
     def _begin(self) -> None:
         self._spent_ns = 0
