@@ -66,7 +66,7 @@ async def test_mapped_records_are_not_looked_at(rig: Rig, monkeypatch: pytest.Mo
     await fill(rig)
 
     def mapped(piece: LogSlice) -> memoryview:
-        return memoryview(piece.read())
+        return memoryview(piece.read()).toreadonly()  # as a map is
 
     monkeypatch.setattr(LogSlice, "load_hot", mapped)
     monkeypatch.setattr(Log, "is_in_order", None)
