@@ -81,8 +81,7 @@ class Log(LogTrimming):
     def update_config(self, config: TopicConfig) -> None:
         """Apply another configuration, from the next call on."""
         self.config = config
-        is_compacted = "compact" in config.cleanup_policy
-        self.home.checkpoint_changes += self.segments.cleaned.note_policy(compacted=is_compacted)
+        self.segments.cleaned.compacted = "compact" in config.cleanup_policy
         if config.write_caching != self.write_caching:
             self.write_caching = config.write_caching
             counted = -self.unflushed_bytes if self.write_caching else self.unflushed_bytes

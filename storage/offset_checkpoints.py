@@ -146,7 +146,7 @@ class OffsetCheckpoints:
         cleaned = self.cleaned_offsets | {
             key: log.segments.cleaned.offset
             for key, log in logs.items()
-            if log.segments.cleaned.offset > 0
+            if log.segments.cleaned.has_begun
         }
         captured = self._captured = {
             filenames.RECOVERY_POINT_CHECKPOINT: points,

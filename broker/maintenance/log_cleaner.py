@@ -144,7 +144,9 @@ class LogCleaner:
         started_ns = self._services.clock.monotonic_ns()
         try:
             # Recovery must not look at what the pass relies on being durable: persist the points.
+            # And a start must know that there may be holes.
             recovery_point = log.recovery_point
+            log.home.checkpoint_changes += log.segments.cleaned.begin()
             await self._services.checkpoints.write()
             if log.failed is not None:
                 return

@@ -82,13 +82,13 @@ def compact(log: Log, cleanable: Cleanable, limits: PassLimits, now_ms: int) -> 
     if log.segments.held:
         raise CompactionAborted("segments of the log are being deleted")
     log.segments.held = True
+    log.segments.cleaned.has_begun = True
     had_aborts = bool(log.segments.aborting)
     try:
         result = yield from _Pass(log, cleanable, limits, now_ms).steps()
     finally:
         log.segments.held = False
-    # If the policy has lost compact meanwhile, the offset covers the holes of earlier passes, too.
-    log.segments.cleaned.offset = max(log.segments.cleaned.offset, result.end_offset)
+    log.segments.cleaned.offset = result.end_offset
     if had_aborts or log.segments.aborting:  # what the last snapshot says of them is out of date
         log.snapshots.take(log.producers, abort_tallies(log.segments.aborting), again=True)
     log.home.checkpoint_changes += 1

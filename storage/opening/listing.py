@@ -27,7 +27,7 @@ class Listing:
     aborting: set[int] = field(default_factory=set)  # base offsets that have a .txnindex
     snapshots: list[int] = field(default_factory=list)
     has_epochs: bool = False
-    holes_below: int = 0  # of a compaction that was finished here
+    has_finished_swaps: bool = False  # of a compaction, whose copies may have holes
 
 
 def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) -> Listing:
@@ -35,7 +35,9 @@ def list_files(home: Home, directory: str, report: RecoveryReport, now_ms: int) 
     listing = Listing()
     file_names = home.filesystem.list(directory)
     if swap_recovery.is_due(file_names):
-        listing.holes_below = swap_recovery.finish(home, directory, file_names, report, now_ms)
+        listing.has_finished_swaps = swap_recovery.finish(
+            home, directory, file_names, report, now_ms
+        )
         file_names = home.filesystem.list(directory)
     for file_name in file_names:
         name = filenames.parse(file_name)

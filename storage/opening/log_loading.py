@@ -39,6 +39,7 @@ from storage.opening.recovery_report import NO_CLEAN_SHUTDOWN, RecoveryReport
 from storage.producers.open_transactions import LastMarkers, ReplayedMarker
 from storage.producers.producer_state import ProducerState
 from storage.producers.snapshot_files import LoadedProducers, SnapshotFiles, names
+from storage.segments.cleaned import Cleaned
 from storage.segments.row import Segments, abort_tallies, create_segment
 from storage.segments.segment import Segment
 
@@ -54,7 +55,7 @@ class LastKnown(NamedTuple):
     recovery_point: int | None
     log_start: int | None
     was_clean: bool
-    cleaned_offset: int = 0
+    cleaned_offset: int | None = None
     has_recovery_points: bool = False  # whether there is a file that names the logs that have one
 
 
@@ -104,13 +105,12 @@ class _Loading:
         self.report = report
         self.segments: list[Segment] = []
         self.are_aborts_rebuilt = False
-        self.is_compacted = "compact" in config.cleanup_policy
+        self.may_have_holes = "compact" in config.cleanup_policy or known.cleaned_offset is not None
 
     def load(self) -> Log:
         home, known, report = self.home, self.known, self.report
         listing = list_files(home, known.directory, report, self.now_ms)
-        if listing.holes_below > known.cleaned_offset and not self.is_compacted:
-            known = self.known = known._replace(cleaned_offset=listing.holes_below)
+        self.may_have_holes |= listing.has_finished_swaps
         segments = self.segments = self._open_segments(listing)
         snapshots = SnapshotFiles(known.directory, listing.snapshots)
         end_offset = self._clean_end(segments[-1])
@@ -128,8 +128,11 @@ class _Loading:
         epochs.drop_from(found.end_offset)
         start_offset = self._start_offset(segments[0], found)
         epochs.drop_before(start_offset)
+        closed_below = segments[-1].base_offset if self.may_have_holes else 0
         contents = LogContents(
-            segments=Segments(segments, found.end_offset, known.cleaned_offset),
+            segments=Segments(
+                segments, found.end_offset, Cleaned(known.cleaned_offset, closed_below)
+            ),
             start_offset=start_offset,
             end_offset=found.end_offset,
             recovery_point=found.recovery_point,
@@ -141,8 +144,6 @@ class _Loading:
         )
         identity = LogIdentity(known.topic, known.partition, known.topic_id, known.directory)
         log = Log(home, identity, self.config, contents, known.leader_epoch)
-        if self.is_compacted:  # also after a clean stop: an earlier start may have been unclean
-            log.segments.cleaned.unknown_below = log.segments.active.base_offset
         if not listing.logs:
             log.unsynced.note_created([], [known.directory])
         return log
@@ -291,8 +292,8 @@ class _Loading:
             recovery_point,
             config,
             Holes.of(
-                is_compacted=self.is_compacted,
-                cleaned_offset=known.cleaned_offset,
+                may_have_holes=self.may_have_holes,
+                cleaned_offset=known.cleaned_offset or 0,
                 recovery_point=recovery_point,
                 has_checkpoint=known.has_recovery_points,
             ),

@@ -120,7 +120,7 @@ class Opener:
                 self._checkpoints.recovery_points.get(key),
                 self._checkpoints.log_starts.get(key),
                 self._directory.was_clean,
-                self._checkpoints.cleaned_offsets.get(key, 0),
+                self._checkpoints.cleaned_offsets.get(key),
                 self._checkpoints.has_recovery_points,
             )
             report = RecoveryReport(one.topic, one.partition, known.directory)
@@ -265,7 +265,7 @@ class Opening:
         path = posixpath.join(known.directory, filenames.PARTITION_METADATA)
         if attempt.is_new:
             known = known._replace(
-                recovery_point=0, log_start=None, was_clean=True, cleaned_offset=0
+                recovery_point=0, log_start=None, was_clean=True, cleaned_offset=None
             )
             make_partition_directory(self._home.filesystem, known.directory, wanted.topic_id)
             attempt.is_unsynced = True

@@ -74,14 +74,14 @@ class Holes(NamedTuple):
 
     @classmethod
     def of(
-        cls, *, is_compacted: bool, cleaned_offset: int, recovery_point: int, has_checkpoint: bool
+        cls, *, may_have_holes: bool, cleaned_offset: int, recovery_point: int, has_checkpoint: bool
     ) -> Holes:
         """Return where holes are legal; `has_checkpoint`: whether the recovery point is known.
 
         If its file is lost, so is the bound.
         """
-        if not is_compacted:
-            return cls(cleaned_offset, cleaned_offset)
+        if not may_have_holes:
+            return cls(0, 0)
         below = max(cleaned_offset, recovery_point) if has_checkpoint else OFFSET_MAX
         return cls(below, cleaned_offset)
 

@@ -41,10 +41,10 @@ def is_due(file_names: Iterable[str]) -> bool:
 
 def finish(
     home: Home, directory: str, file_names: Sequence[str], report: RecoveryReport, now_ms: int
-) -> int:
+) -> bool:
     """Finish or undo the compaction in a partition's directory.
 
-    Returns the offset below which a copy that is used may have holes, or 0. Raises OSError.
+    Returns whether a copy is used, which may have holes. Raises OSError.
     """
     names = [name for name in map(filenames.parse, file_names) if name is not None]
     cleaned = [name for name in names if name.transit == CLEANED]
@@ -53,7 +53,7 @@ def finish(
     undone = [name for name in swaps if name.base_offset >= first_cleaned]
     _remove(home, directory, [*undone, *cleaned])
     swaps = [name for name in swaps if name not in undone]
-    holes_below = 0
+    is_any_used = False
     for name in [name for name in swaps if name.file == LOG]:
         end_offset = _end_of_swap(home, directory, name, names, report)
         if end_offset is None:
@@ -61,7 +61,7 @@ def finish(
             _remove(home, directory, undone)
             swaps = [other for other in swaps if other not in undone]
             continue
-        holes_below = max(holes_below, end_offset)
+        is_any_used = True
         replaced = [
             filenames.segment_file(other.base_offset, other.file)
             for other in sorted(names, key=lambda other: other.base_offset)
@@ -75,7 +75,7 @@ def finish(
         report.warnings.append(f"Recovering file {path} by renaming from .swap files.")
         home.filesystem.rename(path, path.removesuffix(f".{SWAP}"))
     home.filesystem.sync_directory(directory)
-    return holes_below
+    return is_any_used
 
 
 def _end_of_swap(

@@ -1,7 +1,9 @@
 """How far compaction has cleaned a log, and which holes in its offsets are thus no damage.
 
-While a topic is compacted its log may have holes anywhere. Afterwards the cleaned offset says where
-they end, so it must cover all that compaction has left. The checkpoint of the cleaner keeps it.
+While a topic is compacted, and up to the cleaned offset afterwards, its log may have holes. The
+checkpoint of the cleaner keeps that offset, but is written some time later, and a crash may come
+before. So a log is named in that checkpoint before its first pass, at offset 0. A start that finds
+it there takes any hole in front of the active segment for compaction's.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ class Cleaned:
     """What a log knows of its compaction.
 
     `compacted`: whether cleanup.policy has compact. `offset`: compaction has cleaned up to here.
-    `unknown_below`: a crash before the checkpoint may have hidden that it has got up to here.
+    `has_begun`: there was a pass, or one is about to begin; the checkpoint names the log.
+    `unknown_below`: earlier passes may have left holes below, whatever the checkpoint says.
     """
 
-    __slots__ = ("compacted", "offset", "unknown_below")
+    __slots__ = ("compacted", "has_begun", "offset", "unknown_below")
 
-    def __init__(self, offset: int = 0) -> None:
+    def __init__(self, checkpointed_offset: int | None = None, unknown_below: int = 0) -> None:
         self.compacted = False
-        self.offset = offset
-        self.unknown_below = 0
+        self.has_begun = checkpointed_offset is not None or unknown_below > 0
+        self.offset = checkpointed_offset or 0
+        self.unknown_below = unknown_below
 
     def holes_below(self, segments: Sequence[Segment]) -> int:
         """Return the offset below which a hole in the log is compaction's work, not damage.
@@ -39,19 +43,13 @@ class Cleaned:
         if self.compacted:
             return OFFSET_MAX
         if not self.offset:
-            return 0
+            return self.unknown_below
         index = bisect_left(segments, self.offset, key=_base_offset)
-        return segments[index].base_offset if index < len(segments) else self.offset
+        known_below = segments[index].base_offset if index < len(segments) else self.offset
+        return max(known_below, self.unknown_below)
 
-    def note_policy(self, *, compacted: bool) -> bool:
-        """Note whether cleanup.policy has compact; return whether the cleaned offset has moved.
-
-        Compaction leaves its cleaned offset to the next checkpoint, and a crash may come before.
-        Then the offset must cover what the log had at its opening.
-        """
-        is_over = self.compacted and not compacted
-        self.compacted = compacted
-        if not is_over or self.offset >= self.unknown_below:
-            return False
-        self.offset = self.unknown_below
-        return True
+    def begin(self) -> bool:
+        """Note that a pass follows the next checkpoint; return whether that must name the log."""
+        is_first = not self.has_begun
+        self.has_begun = True
+        return is_first

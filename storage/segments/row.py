@@ -56,10 +56,10 @@ class Segments:
         "soundness",
     )
 
-    def __init__(self, segments: list[Segment], end_offset: int, cleaned_offset: int = 0) -> None:
+    def __init__(self, segments: list[Segment], end_offset: int, cleaned: Cleaned) -> None:
         self.all = segments
         self.active = segments[-1]
-        self.cleaned = Cleaned(cleaned_offset)
+        self.cleaned = cleaned
         self.held = False  # a compaction or a deletion is at work: no other may begin
         self.aborting: list[Segment] = []  # those whose lists of aborted transactions have entries
         self._note_aborting()

@@ -6,6 +6,7 @@ from storage.leader_epochs import LeaderEpochs
 from storage.log_state import LogContents, LogIdentity, LogState, Unsynced
 from storage.producers.producer_state import ProducerState
 from storage.producers.snapshot_files import SnapshotFiles
+from storage.segments.cleaned import Cleaned
 from storage.segments.row import Segments, create_segment
 from tests.support.log_house import DATA, NOW, TOPIC_ID, House
 
@@ -17,7 +18,7 @@ def state(failed=None):
     house.filesystem.mkdir(directory)
     config = TopicConfig()
     contents = LogContents(
-        segments=Segments([create_segment(home.files, directory, 5, config, NOW)], 9),
+        segments=Segments([create_segment(home.files, directory, 5, config, NOW)], 9, Cleaned()),
         start_offset=7,
         end_offset=9,
         recovery_point=8,

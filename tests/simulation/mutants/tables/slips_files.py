@@ -300,12 +300,12 @@ MUTANTS = (
         "storage/opening/swap_recovery.py",
         """\
     swaps = [name for name in swaps if name not in undone]
-    holes_below = 0
+    is_any_used = False
 """,
         """\
     _remove(home, directory, [name for name in swaps if name not in undone])
     swaps = []
-    holes_below = 0
+    is_any_used = False
 """,
     ),
     Mutant(
