@@ -262,7 +262,7 @@ async def test_session_of_an_open_console(running: ConsoleBroker) -> None:
 
 
 async def test_a_body_that_is_no_json_is_refused(running: ConsoleBroker) -> None:
-    for body in (b"", b"{", b"[]", b"1", b"[" * 100_000, b"\xff\xfe", b'{"password": 5}'):
+    for body in (b"", b"{", b"[]", b"1", b"[" * 10_000, b"\xff\xfe", b'{"password": 5}'):
         answered = await running.ask(
             "/api/v1/login", *write_headers(running.port), method="POST", body=body
         )
