@@ -27,8 +27,8 @@ class CopyBlocks:
         self._blocks: deque[bytearray] = deque()  # the longest in use first
 
     def take(self, size: int) -> bytearray | memoryview:
-        """Return writable memory of `size` bytes, with any content."""
-        if not SHARED_BYTES_MIN <= size <= BLOCK_BYTES:
+        """Return writable memory of `size` bytes, at least SHARED_BYTES_MIN, with any content."""
+        if size > BLOCK_BYTES:
             return bytearray(size)
         for _ in range(len(self._blocks)):
             block = self._blocks.popleft()

@@ -16,7 +16,7 @@ import sys
 from typing import Any, cast
 
 from storage.files import locks
-from storage.files.copy_blocks import CopyBlocks
+from storage.files.copy_blocks import SHARED_BYTES_MIN, CopyBlocks
 from storage.files.filesystem import TEMPORARY_SUFFIX, Buffer
 from storage.files.locks import LockHandle
 
@@ -80,7 +80,7 @@ class OsFile:
     def pread_nowait(self, size: int, position: int) -> Buffer | None:
         if not self.nowait:
             return OsFile.pread(self, size, position)
-        buffer = _blocks.take(size)
+        buffer = bytearray(size) if size < SHARED_BYTES_MIN else _blocks.take(size)
         try:
             got = os.preadv(self._fd, (buffer,), position, os.RWF_NOWAIT)
         except BlockingIOError:
