@@ -123,8 +123,13 @@ class ConnectionAccount:
 
 
 def own_bytes(buffers: Sequence[Buffer]) -> int:
-    """Return how many bytes of `buffers` are this process's memory, not views of mapped files."""
-    return sum(len(buffer) for buffer in buffers if type(buffer) is not memoryview)
+    """Return how many bytes of `buffers` are this process's memory, not views of mapped files.
+
+    A view that can be written is of a copy (`storage.files.copy_blocks`).
+    """
+    return sum(
+        len(buffer) for buffer in buffers if type(buffer) is not memoryview or not buffer.readonly
+    )
 
 
 def answer_bytes_max(api_key: int, body: FetchRequest, fetch_bytes_max: int) -> int:

@@ -75,3 +75,7 @@ def test_a_fetch_reserves_its_max_bytes_and_other_requests_a_fixed_size() -> Non
 def test_views_of_mapped_files_are_not_counted() -> None:
     assert own_bytes([b"head", bytearray(b"ab"), memoryview(b"mapped")]) == 6
     assert own_bytes(()) == 0
+
+
+def test_views_of_copies_are_counted() -> None:
+    assert own_bytes([memoryview(bytearray(b"copied"))[:3]]) == 3
