@@ -261,16 +261,23 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
     shape: tuple[bytes, int, int] | None = _shape(console, topic)
     partitions = partitions_of(request, console, topic)
     at = {one.log: one.log.high_watermark for one in partitions}
+    known = _all_open(console, topic)
+
+    def begin_of(partition: Partition) -> int:
+        """Return where to begin: what another partition had before it was followed is not new."""
+        log = partition.log
+        return at.get(log, log.high_watermark if partition in known else log.opened_at)
 
     async def arrivals() -> AsyncGenerator[bytes, None]:
-        nonlocal shape, partitions, at
+        nonlocal shape, partitions, at, known
         yield event("begun", {"partitions": len(partitions)})
         while True:
             await console.next_sample()
             if (now := _shape(console, topic)) != shape:  # it has grown, or is created again
                 partitions = _open_partitions(request, console, topic)
                 shape = now if partitions else None
-                at = {one.log: at.get(one.log, one.log.start_offset) for one in partitions}
+                at = {one.log: begin_of(one) for one in partitions}
+                known = _all_open(console, topic) if partitions else known
             source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 16))
             page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
             skipped = 0
@@ -304,6 +311,13 @@ def _shape(console: Console, topic: str) -> tuple[bytes, int, int]:
     if info is None:
         raise ConsoleError(404, "UNKNOWN_TOPIC_OR_PARTITION", f"There is no topic {topic} any more")
     return info.topic_id, len(info.partitions), len(console.services.partitions)
+
+
+def _all_open(console: Console, topic: str) -> set[Partition]:
+    """Return the partitions of a topic that are open, also those that are not read."""
+    partitions, info = console.services.partitions, console.services.controller.image.topics[topic]
+    numbers = [one.partition for one in info.partitions if partitions.has(topic, one.partition)]
+    return {partitions.get(topic, number) for number in numbers}
 
 
 def _open_partitions(request: HttpRequest, console: Console, topic: str) -> list[Partition]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.console import messages_api, record_pages
+from broker.console import message_choice, messages_api, record_pages
 from broker.console.answers import ConsoleError
 from broker.console.message_choice import OFFLINE
 from broker.lifecycle.shutdown import EXIT_CLEAN
@@ -112,6 +112,34 @@ async def test_a_tail_waits_for_partitions_that_are_being_opened(
         assert kind == "messages"
         seen += [(one["partition"], one["offset"]) for one in found["messages"]]
     assert seen == [(1, 0), (1, 1)]
+    reader.close()
+
+
+async def test_a_tail_takes_nothing_old_for_new_when_it_follows_other_partitions(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large topic, those with the most records are followed, chosen again when one opens."""
+    monkeypatch.setattr(message_choice, "PARTITIONS_MAX", 1)
+    await asyncio.to_thread(grow, running.kafka_port)
+    services = running.services
+    append(running, "one", build(records(3)))
+    reader = await EventReader.connect(running, "/api/v1/tail?topic=one")
+    assert await reader.head() == 200
+    events = reader.events()
+    assert (await anext(events))[0] == "begun"
+    other = services.partitions.get("one", 1)
+    other.log.append(memoryview(build(records(5))), services.clock.now_ms())
+    flush(other)
+    await running.post("topics/create", {"name": "two", "partitions": 1})
+    seen: list[tuple[int, int]] = []
+    for number in range(5, 15):
+        seen += [(one["partition"], one["offset"]) for one in (await anext(events))[1]["messages"]]
+        if seen:
+            break
+        other.log.append(memoryview(build(records(1, number))), services.clock.now_ms())
+        flush(other)
+    assert seen
+    assert min(seen) >= (1, 5)
     reader.close()
 
 
