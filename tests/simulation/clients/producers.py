@@ -29,6 +29,8 @@ PARTED_MS: Final = 3_000  # in which a broker that is well takes what it was sen
 FRAME_DEADLINE: Final = "barnabas.frame.deadline.ms"
 FRAME_DEADLINE_MS: Final = 30_000  # by default
 STALLS_MAX: Final = 2  # of the network within one frame
+BATCH_BYTES: Final = 61  # before its records
+RECORD_BYTES: Final = 40  # beside its value, about
 
 if TYPE_CHECKING:
     from tests.simulation.context import Context
@@ -145,7 +147,7 @@ class PartingProducer(Producer):
             self.settled(flight.process, sent, INFO)
         # One that is refused ends the connection, and with it what is behind it.
         is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
-        is_refused |= any(len(sent.records) > SEGMENT_BYTES_LEAST for sent in group)
+        is_refused |= any(_stored_bytes_max(sent) > SEGMENT_BYTES_LEAST for sent in group)
         is_refused |= self.context.clock.jumped_ms < 0  # the records' times are far in its future
         is_refused |= self._may_be_late()
         if is_refused or life is None or life is not self.context.life:
@@ -159,6 +161,12 @@ class PartingProducer(Producer):
         network, deadline_ms = plan.shape.network, plan.settings.get(FRAME_DEADLINE)
         is_long = STALLS_MAX * network.stall_ms >= int(deadline_ms or FRAME_DEADLINE_MS)
         return bool(network.stall_chance) and is_long
+
+
+def _stored_bytes_max(sent: Sent) -> int:
+    """Return how large a batch may be in the log, where a topic may want it without compression."""
+    unpacked = BATCH_BYTES + sum(RECORD_BYTES + len(value) for value in sent.values)
+    return max(len(sent.records), unpacked)
 
 
 class MsgpackProducer(MsgpackClient, PlainProducer):
