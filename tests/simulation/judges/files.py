@@ -177,25 +177,31 @@ def _with_records(
     """Return of the epochs what the records tell: a start may make the file of them anew.
 
     Epochs that begin at the end of their log are left out: no record is of them. The log ends at
-    its recovery point. A log that retention has emptied still has its last epoch in the file;
-    loading it forgets that, as Kafka does. The first epoch begins with the first batch: compaction
-    may have removed those before it.
+    its recovery point. A log that retention has emptied still has its last epoch in the file, from
+    where the log began before; loading it forgets that, as Kafka does. The first epoch begins with
+    the first batch: compaction may have removed those before it.
     """
-    ends = meanings.get(filenames.RECOVERY_POINT_CHECKPOINT)
-    by_directory = {
-        filenames.partition_directory(topic, partition): offset
-        for (topic, partition), offset in (ends.items() if isinstance(ends, dict) else ())
-    }
+    ends = _by_directory(meanings.get(filenames.RECOVERY_POINT_CHECKPOINT))
+    starts = _by_directory(meanings.get(filenames.LOG_START_CHECKPOINT))
     kept = dict(meanings)
     for path, epochs in meanings.items():
-        end = by_directory.get(posixpath.dirname(path))
+        end = ends.get(posixpath.dirname(path))
         if isinstance(epochs, list) and end is not None:
-            entries = [entry for entry in epochs if entry[1] < end]
+            is_empty = starts.get(posixpath.dirname(path), 0) >= end
+            entries = [] if is_empty else [entry for entry in epochs if entry[1] < end]
             first = first_offsets.get(posixpath.dirname(path))
             past = [] if first is None else [entry for entry in entries if entry[1] <= first]
             begun = [(past[-1][0], first)] if past else []
             kept[path] = [*begun, *entries[len(past) :]]
     return kept
+
+
+def _by_directory(offsets: object) -> dict[str, int]:
+    """Return what a checkpoint of offsets says, by the names of the partitions' directories."""
+    return {
+        filenames.partition_directory(topic, partition): offset
+        for (topic, partition), offset in (offsets.items() if isinstance(offsets, dict) else ())
+    }
 
 
 def _meaning(path: str, name: str, text: bytes) -> object:
