@@ -7,7 +7,8 @@ for good.
 
 Apache Kafka does not look at the epoch of that question while a transaction is open, and aborts it,
 whoever opened it. So the id is described first: a transaction that is open in another epoch is a
-newer producer's.
+newer producer's. So is the id if an instance that has begun ended the transaction: until that one
+has asked again, the broker would let this one go on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from client.codes import BrokerError
 from client.kafka.patience import PatientConnection
 from client.kafka.transaction_requests import initialize
 from client.kafka.transactions import ONGOING, describe_once
-from client.transactions.endings import REPLACED, ended_by_broker, explained, fenced
+from client.transactions.endings import FENCED, REPLACED, ended_by_broker, explained, fenced
 from client.transactions.epoch import Epoch
 from client.transactions.errors import ProducerFenced, RequestFailed
 from protocol.messages.describe_transactions import LastEnd, TransactionState
@@ -74,8 +75,13 @@ class HeldId:
         return ended
 
     def _is_anothers(self, told: TransactionState) -> bool:
-        held = (self.epoch.producer_id, self.epoch.producer_epoch)
-        return told.transaction_state == ONGOING and held != (told.producer_id, told.producer_epoch)
+        if (self.epoch.producer_id, self.epoch.producer_epoch) == (
+            told.producer_id,
+            told.producer_epoch,
+        ):
+            return False
+        ended = told.last_end
+        return told.transaction_state == ONGOING or (ended is not None and ended.reason == FENCED)
 
     def explained(
         self, error: BrokerError, open_s: float, *, of_commit: bool = False

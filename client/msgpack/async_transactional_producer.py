@@ -28,7 +28,7 @@ from client.msgpack.transaction_calls import TransactionCalls
 from client.msgpack.transport import Transport, TransportError, UnknownPlace
 from client.partitioners import PARTITIONERS
 from client.places import Place
-from client.transactions.endings import REPLACED, ended_by_broker, explained, fenced
+from client.transactions.endings import FENCED, REPLACED, ended_by_broker, explained, fenced
 from client.transactions.epoch import Epoch, GroupMetadata
 from client.transactions.errors import (
     Again,
@@ -277,6 +277,9 @@ class AsyncTransactionalProducer:
         if found is None:  # the epoch is over: by the broker, or by a newer producer
             ended = await self._requests.last_end(name)
             try:
+                if ended is not None and ended.reason == FENCED:
+                    self._fenced = fenced(name, ended)
+                    raise self._fenced
                 await self._reset()
             except ProducerFenced as replaced:
                 found = replaced

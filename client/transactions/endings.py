@@ -22,6 +22,7 @@ from protocol.messages.describe_transactions import LastEnd
 
 TIMEOUT: Final = "timeout"  # why a transaction ended last (LastEnd.reason)
 OPERATOR: Final = "operator"
+FENCED: Final = "fenced"  # by an instance that has begun
 REPLACED: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.PRODUCER_FENCED,

@@ -7,6 +7,7 @@ import pytest
 from client.kafka.connection import BrokerError
 from client.kafka.held_id import HeldId
 from client.kafka.patience import PatientConnection
+from client.transactions.endings import FENCED
 from client.transactions.errors import ProducerFenced, RequestFailed, TransactionAborted
 from protocol.errors import ErrorCode
 from tests.support.scripted_broker import ScriptedBroker
@@ -68,3 +69,11 @@ def test_the_open_transaction_of_a_newer_producer_is_left_alone(scripted, held):
     error = RequestFailed("x", ErrorCode.INVALID_PRODUCER_EPOCH)
     assert isinstance(held.explained(error, 1), ProducerFenced)
     assert (newer.epoch, newer.state) == (1, "Ongoing")
+
+
+def test_an_id_that_is_being_taken_over_is_not_asked_for(scripted, held):
+    """The newer producer was told to ask again; until it does, the older one could go on."""
+    scripted.end_all("billing", FENCED)
+    error = RequestFailed("x", ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert isinstance(held.explained(error, 1), ProducerFenced)
+    assert scripted.ids["billing"].epoch == 1

@@ -14,7 +14,7 @@ from client.msgpack import async_transactional_producer as module
 from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
 from client.msgpack.transport import NotConnected, UnknownPlace
 from client.places import Place
-from client.transactions.endings import OPERATOR, TIMEOUT
+from client.transactions.endings import FENCED, OPERATOR, TIMEOUT
 from client.transactions.epoch import GroupMetadata
 from client.transactions.errors import (
     OutcomeUnknown,
@@ -196,6 +196,14 @@ async def test_an_older_producer_is_fenced_for_good(scripted):
         with pytest.raises(ProducerFenced):
             await run(producer)
     assert scripted.committed == [("orders", 0, b"new")]
+
+
+async def test_an_id_that_is_being_taken_over_is_not_asked_for(scripted):
+    """The newer producer was told to ask again; until it does, the older one could go on."""
+    async with made(scripted) as producer:
+        with pytest.raises(ProducerFenced, match="a newer producer has taken over"):
+            await run(producer, b"a", lambda: scripted.end_all("billing", FENCED))
+    assert scripted.ids["billing"].epoch == 1
 
 
 async def test_an_operator_is_told_from_a_newer_producer(scripted):
