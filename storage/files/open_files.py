@@ -124,6 +124,16 @@ class OpenFiles:
             self._files.pop(path, None)
             self._viewed.pop(path, None)  # nothing here keeps the file of a deleted segment open
 
+    def replace(self, path: str, data: bytes) -> None:
+        """Replace a file on disk, durably, and drop the old one, which may be open. Blocks.
+
+        Raises OSError, perhaps after the file was replaced: then its name is not durable.
+        """
+        try:
+            self.filesystem.replace(path, data)
+        finally:
+            self.forget(path)
+
     def rename(self, old: str, new: str) -> None:
         """Rename a file on disk, keeping it open under its new name."""
         self.filesystem.rename(old, new)  # without the lock: no other thread must wait for the disk

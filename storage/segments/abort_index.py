@@ -170,10 +170,7 @@ class AbortIndex:
     def replace(self) -> None:
         """Replace the file by the entries in memory, durably. Blocks. Raises OSError."""
         assert not self._written, "all entries are in memory"
-        try:
-            self._files.filesystem.replace(self.path, bytes(self._tail))
-        finally:
-            self._files.forget(self.path)  # what is open is the old file, perhaps after an error
+        self._files.replace(self.path, bytes(self._tail))
         self._written, self._is_cut = self._count, False
         self._tail = bytearray()
 

@@ -162,10 +162,7 @@ class IndexFile:
         A crash leaves the old file or the new one, and none if there was none.
         """
         assert not self._written, "all entries are in memory"
-        try:
-            self._files.filesystem.replace(self.path, bytes(self._tail))
-        finally:
-            self._files.forget(self.path)  # what is open is the old file, perhaps after an error
+        self._files.replace(self.path, bytes(self._tail))
         self._written, self._tail = self._count, bytearray()
 
 
