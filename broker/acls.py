@@ -33,6 +33,7 @@ from broker.metadata_changes import MetadataChanges
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter
+from broker.runtime.turns import InTurns
 from broker.security.acl.acl_codes import (
     AclOperation,
     PatternType,
@@ -182,10 +183,8 @@ class Acls:
                 self._put_in_force(*self._recorded.popleft())
                 self._in_force_count += 1
             await asyncio.sleep(0)
-        for number, entry in enumerate(created, 1):
+        async for entry in InTurns(created, CHANGED_PER_TURN):
             self._warn(entry)
-            if number % CHANGED_PER_TURN == 0:
-                await asyncio.sleep(0)
         await self._changes.durable(end_offset)
 
     def find(self, wanted: AclFilter) -> Generator[int, None, list[AclEntry]]:

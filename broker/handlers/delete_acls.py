@@ -72,7 +72,7 @@ async def _delete(request: Request, body: DeleteAclsRequest, acls: Acls) -> Dele
     response = DeleteAclsResponse()
     gone: dict[AclEntry, None] = {}
     size = 0
-    for number, one in enumerate(body.filters, 1):
+    async for one in InTurns(body.filters, FILTERS_PER_TURN):
         wanted = _filter(one)
         reason = _refusal(wanted)
         if reason is not None:
@@ -88,8 +88,6 @@ async def _delete(request: Request, body: DeleteAclsRequest, acls: Acls) -> Dele
                 raise AnswerTooLarge
             result = DeleteAclsFilterResult(error_message=None, matching_acls=_rows(found))
         response.filter_results.append(result)
-        if number % FILTERS_PER_TURN == 0:
-            await asyncio.sleep(0)
     await acls.delete(gone, request.info.principal)
     return response
 

@@ -14,7 +14,6 @@ A transaction may have 100,000 partitions, and to judge it takes 0.3 s then: a t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, MutableMapping, Sequence
 from dataclasses import replace
@@ -90,9 +89,7 @@ class Adoption:
         """
         prepared: list[tuple[Transaction, Decision]] = []
         written: list[Transaction] = []
-        for count, transactional_id in enumerate(list(values), 1):
-            if count % IDS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for transactional_id in InTurns(list(values), IDS_PER_TURN):
             value = values.pop(transactional_id)
             if transactional_id not in self._store.by_id:
                 judge = partial(self._reconcile, value, self._evidence, self._clock.now_ms())
