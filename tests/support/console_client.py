@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,16 @@ from tests.support.http_client import Answered, HttpClient
 from tests.support.whole_broker import loaded, served
 
 HTTP = "barnabas.http.listener=127.0.0.1:0"
+AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+USERS = (
+    "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms=PLAIN",
+    (
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config="
+        "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        ' user_admin="secret" user_alice="wonder";'
+    ),
+)
 
 
 class ConsoleBroker:
@@ -32,6 +42,11 @@ class ConsoleBroker:
     async def start(cls, directory: Path, *settings: str) -> "ConsoleBroker":
         broker = Broker(loaded(directory, HTTP, *settings), system_environment())
         return cls(broker, await served(broker))
+
+    @classmethod
+    async def start_with_users(cls, directory: Path) -> "ConsoleBroker":
+        """Start one with the users admin, who may do everything, and alice, who may do nothing."""
+        return await cls.start(directory, *USERS, AUTHORIZER, "super.users=User:admin")
 
     async def stop(self) -> int:
         task = asyncio.current_task()  # of a fixture, perhaps: not the broker's
@@ -108,6 +123,15 @@ class EventReader:
                 return
             kind, _, data = piece.decode().partition("\ndata: ")
             yield kind.removeprefix("event: "), json.loads(data)
+
+    async def kinds(self, after_the_first: Callable[[], Awaitable[object]]) -> list[str]:
+        """Return the kinds of all events until the stream ends; something happens meanwhile."""
+        kinds = []
+        async for kind, _ in self.events():
+            kinds.append(kind)
+            if len(kinds) == 1:
+                await after_the_first()
+        return kinds
 
     def close(self) -> None:
         self._client.close()

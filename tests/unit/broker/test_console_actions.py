@@ -155,25 +155,12 @@ async def test_a_read_only_console_changes_nothing(tmp_path: Path) -> None:
 
 # -- logins ------------------------------------------------------------------------------------
 
-AUTHORIZER = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-USERS = (
-    "listeners=SASL_PLAINTEXT://127.0.0.1:0",
-    "sasl.enabled.mechanisms=PLAIN",
-    (
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config="
-        "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        ' user_admin="secret" user_alice="wonder";'
-    ),
-)
-
 
 async def test_users_log_in_and_have_their_rights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("broker.console.login_api.PAUSE_SECONDS", 0.0)
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     assert (await running.get("session"))["entry"] == "user"
     for path in ("overview", "topics", "messages?topic=a", "configs", "log", "events"):
         await running.get(path, 401)
@@ -208,26 +195,18 @@ async def test_users_log_in_and_have_their_rights(
 
 
 async def test_events_end_with_the_login(tmp_path: Path) -> None:
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     await running.post("login", {"user": "admin", "password": "secret"})
     reader = await EventReader.connect(running, "/api/v1/events")
     assert await reader.head() == 200
-    kinds = []
-    async for kind, _ in reader.events():
-        kinds.append(kind)
-        if len(kinds) == 1:
-            await running.post("logout", {})
+    kinds = await reader.kinds(lambda: running.post("logout", {}))
     assert (kinds[0], kinds[-1]) == ("overview", "ended")
     reader.close()
     assert await running.stop() == EXIT_CLEAN
 
 
 async def test_events_end_with_the_right_to_see_them(tmp_path: Path) -> None:
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     authorizer = running.services.authorizer
     assert authorizer is not None
     entry = AclEntry(
@@ -239,11 +218,11 @@ async def test_events_end_with_the_right_to_see_them(tmp_path: Path) -> None:
     await running.get("overview")
     reader = await EventReader.connect(running, "/api/v1/events")
     assert await reader.head() == 200
-    kinds = []
-    async for kind, _ in reader.events():
-        kinds.append(kind)
-        if len(kinds) == 1:
-            authorizer.remove(entry)
+
+    async def end() -> None:
+        authorizer.remove(entry)
+
+    kinds = await reader.kinds(end)
     assert (kinds[0], kinds[-1]) == ("overview", "ended")
     await running.get("overview", 403)
     reader.close()

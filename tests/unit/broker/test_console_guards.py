@@ -21,10 +21,9 @@ from broker.security.acl.acl_entry import AclEntry
 from protocol import records as records_module
 from protocol.compression import ZSTD
 from protocol.records import Record, build
-from tests.support.console_client import ConsoleBroker, EventReader
+from tests.support.console_client import AUTHORIZER, USERS, ConsoleBroker, EventReader
 from tests.support.console_groups import commit
 from tests.support.http_client import HttpClient, get
-from tests.unit.broker.test_console_actions import AUTHORIZER, USERS
 from tests.unit.broker.test_console_records import append, records
 
 
@@ -79,9 +78,7 @@ async def test_a_search_ends_when_its_visitor_leaves(
 async def test_an_export_ends_with_the_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     await running.post("login", {"user": "admin", "password": "secret"})
     await running.post("topics/create", {"name": "one", "partitions": 1})
     search_without_end(monkeypatch)
@@ -220,12 +217,12 @@ async def test_what_the_password_opened_ends_when_there_are_users(
     client.ask("/api/v1/events", basic("key") if is_guest else f"Cookie: {running.cookie}")
     reader = EventReader(client)
     assert await reader.head() == 200
-    kinds = []
-    async for kind, _ in reader.events():
-        kinds.append(kind)
-        if len(kinds) == 1:
-            monkeypatch.setattr(Doorkeeper, "_jaas_users", lambda _: [{"alice": "wonder"}])
-            assert keeper.entry is Entry.USER
+
+    async def end() -> None:
+        monkeypatch.setattr(Doorkeeper, "_jaas_users", lambda _: [{"alice": "wonder"}])
+        assert keeper.entry is Entry.USER
+
+    kinds = await reader.kinds(end)
     assert (kinds[0], kinds[-1]) == ("overview", "ended")
     reader.close()
 

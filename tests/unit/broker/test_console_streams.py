@@ -18,7 +18,6 @@ from client.kafka.connection import Connection
 from protocol.records import build
 from tests.support.console_client import ConsoleBroker, EventReader
 from tests.support.http_client import HttpClient
-from tests.unit.broker.test_console_actions import AUTHORIZER, USERS
 from tests.unit.broker.test_console_records import append, flush, records
 
 LAST_CHUNK = b"0\r\n\r\n"
@@ -33,9 +32,7 @@ async def running(tmp_path: Path) -> AsyncIterator[ConsoleBroker]:
 
 
 async def test_a_tail_ends_with_the_right_to_read(tmp_path: Path) -> None:
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     authorizer = running.services.authorizer
     assert authorizer is not None
     entry = AclEntry(
@@ -48,12 +45,12 @@ async def test_a_tail_ends_with_the_right_to_read(tmp_path: Path) -> None:
     await running.post("login", {"user": "alice", "password": "wonder"})
     reader = await EventReader.connect(running, "/api/v1/tail?topic=one")
     assert await reader.head() == 200
-    kinds = []
-    async for kind, _ in reader.events():
-        kinds.append(kind)
-        if len(kinds) == 1:
-            authorizer.remove(entry)
-            append(running, "one", build(records(1)))
+
+    async def end() -> None:
+        authorizer.remove(entry)
+        append(running, "one", build(records(1)))
+
+    kinds = await reader.kinds(end)
     assert kinds == ["begun", "ended"]
     reader.close()
     assert await running.stop() == EXIT_CLEAN
@@ -180,9 +177,7 @@ async def test_an_export_whose_topic_goes_is_not_taken_for_whole(
 async def test_an_export_whose_login_ends_is_not_taken_for_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await ConsoleBroker.start(
-        tmp_path / "data", *USERS, AUTHORIZER, "super.users=User:admin"
-    )
+    running = await ConsoleBroker.start_with_users(tmp_path / "data")
     await running.post("login", {"user": "admin", "password": "secret"})
     await running.post("topics/create", {"name": "one", "partitions": 1})
     body = await cut_off(running, monkeypatch, lambda: running.post("logout", {}))
