@@ -102,7 +102,7 @@ ELSEWHERE: dict[tuple[str, str], Elsewhere] = {
     ("storage/opening/abort_loading.py", "home.filesystem.read"): (
         lambda _disk, _monkeypatch: test_abort_loading.test_the_walk_is_said_and_made_once()
     ),
-    ("storage/segments/abort_index.py", "self._files.filesystem.replace"): (
+    ("storage/files/open_files.py", "self.filesystem.replace"): (
         lambda _disk, _monkeypatch: test_abort_loading.test_the_walk_is_said_and_made_once()
     ),
     ("storage/compaction/swap.py", "log.home.filesystem.unlink"): (
