@@ -11,8 +11,8 @@ of partitions of each topic. It returns a target for every member.
   with equal subscribers and partition counts meet at one member, which joins need. Previous
   ownership does not matter.
 
-Members are ordered by instance id, then member id, so a static member keeps its place when it
-returns. Racks are ignored: there is one broker.
+Static members come first, by instance id, so one keeps its place when it returns with another
+member id; then the others, by member id. Racks are ignored: there is one broker.
 """
 
 from __future__ import annotations
@@ -92,8 +92,12 @@ ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_ran
 def _in_order(subscribers: Mapping[str, Subscriber]) -> list[str]:
     return sorted(
         subscribers,
-        key=lambda member_id: (subscribers[member_id].instance_id or "", member_id),
+        key=lambda member_id: _place_of(subscribers[member_id].instance_id, member_id),
     )
+
+
+def _place_of(instance_id: str | None, member_id: str) -> tuple[bool, str]:
+    return (True, member_id) if instance_id is None else (False, instance_id)
 
 
 def _common(topic_ids: AbstractSet[bytes], partition_counts: Mapping[bytes, int]) -> list[bytes]:

@@ -52,6 +52,13 @@ def test_range_orders_by_instance_id_first() -> None:
     assert numbers(assign_range(static, {A: 2})) == {"m9": {A: [0]}, "m1": {A: [1]}}
 
 
+def test_range_orders_static_members_before_the_others() -> None:
+    """As Kafka 4.3: RangeAssignor.sortMemberIds."""
+    mixed = {"m1": member(A), "m2": member(A, instance_id="z"), "m3": member(A, instance_id="y")}
+    target = numbers(assign_range(mixed, {A: 4}))
+    assert target == {"m3": {A: [0, 1]}, "m2": {A: [2]}, "m1": {A: [3]}}
+
+
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 def test_more_members_than_partitions_leaves_some_without(name: str) -> None:
     target = ASSIGNORS[name]({f"m{n}": member(A) for n in range(5)}, {A: 2})
