@@ -108,10 +108,11 @@ class LogReader(LogState):
     ) -> Iterator[TimestampCandidate]:
         """Yield the places where the first record with a timestamp >= `timestamp` (ms) may be.
 
-        None asks for the largest timestamp. The caller searches one after the other; the first
-        with a result has the record. After one without, a look-up may go on from its `end_offset`.
+        None asks for the largest timestamp of what the segments hold: as in Kafka, that record may
+        lie below the start offset. The caller searches one after the other; the first with a result
+        has the record. After one without, a look-up may go on from its `end_offset`.
         """
-        start_offset = max(from_offset, self.start_offset)
+        start_offset = from_offset if timestamp is None else max(from_offset, self.start_offset)
         return self.segments.timestamp_candidates(timestamp, start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:

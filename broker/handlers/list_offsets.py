@@ -2,10 +2,10 @@
 
 Behaviour
 - Timestamps: -1 latest (the high watermark, and for isolation level read_committed the last stable
-  offset), -2 earliest, -3 the record with the largest
-  timestamp (KIP-734), -4 earliest local (KIP-405; the same as earliest here), -5 latest tiered and
-  -6 earliest pending upload (KIP-1005, KIP-1023; there is no tiered storage: offset -1); from 0 on,
-  the first record at or after that time.
+  offset), -2 earliest, -3 the record with the largest timestamp (KIP-734; it may lie below the log
+  start, until its segment is deleted), -4 earliest local (KIP-405; the same as earliest here), -5
+  latest tiered and -6 earliest pending upload (KIP-1005, KIP-1023; there is no tiered storage:
+  offset -1); from 0 on, the first record at or after that time.
 - Latest, largest timestamp and lookups by time wait for the flush that covers the log's end at
   arrival, so that "produce with acks=1, then ask for the end" is answered as by Kafka. A thread
   opens the batch that holds the record. A record above the high watermark, appended meanwhile, is

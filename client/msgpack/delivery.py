@@ -33,6 +33,8 @@ _IDENTITY: Final = (
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 )
+# Parts of the batch may be appended; RECORD_LIST_TOO_LARGE is about the segment's size.
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 Places: TypeAlias = dict[
     tuple[bytes, int], Batch
@@ -177,6 +179,8 @@ class Delivery:
             self._succeed(batch, said["base_offset"])
         elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._held.settings.idempotent:
             self._held.out_of_order(batch, now_ms())
+        elif code in _TOO_LARGE and self._held.may_split(batch):
+            self._held.split(batch)
         elif code.retriable:
             text = code_text(said["error_code"], said["error_message"])
             self._retry([batch], f"{batch.place}: {text}", unsure=True)

@@ -46,10 +46,15 @@ class Sent(NamedTuple):
 
     async def offset(self) -> int:
         """Wait for the acknowledgement; return the offset, -1 with acks 0. DeliveryError."""
-        await self.producer.closed(self.batch)
-        if self.batch.error is not None:
-            raise self.batch.error
-        return self.batch.base_offset + self.index_in_batch if self.batch.base_offset >= 0 else -1
+        batch, index = self.batch, self.index_in_batch
+        await self.producer.closed(batch)
+        while batch.halves is not None:
+            first, count, second = batch.halves
+            batch, index = (first, index) if index < count else (second, index - count)
+            await self.producer.closed(batch)
+        if batch.error is not None:
+            raise batch.error
+        return batch.base_offset + index if batch.base_offset >= 0 else -1
 
 
 class Producer:

@@ -7,6 +7,7 @@ returns, and reports the result. The states of a batch:
         (linger_ms, size)  ^      |
                            +- retry, in its place
                                   +-> failed                `error` is set
+                                  +-> split                 `halves` are queued in its place
 
 Order. A partition without idempotence has one batch under way, always its first. With idempotence
 up to IN_FLIGHT_MAX are under way, since the broker refuses a batch that is out of sequence
@@ -23,6 +24,9 @@ repeated one with the offset of the original. If the broker answers that a parti
 is out of order, neither it nor any batch after it is in the log: all of them are renumbered in the
 producer's next epoch (KIP-360), in which the broker accepts nothing of the epoch before
 (`out_of_order`).
+
+A batch of several records that the topic does not take because of its size is split, as Kafka's
+producer does it: the halves have its sequences, and later batches of the partition are smaller.
 
 A batch that was refused was not appended: if none follows it, the next one takes its sequence. A
 batch that failed after an attempt without an answer may have been appended: its epoch is not used
@@ -71,7 +75,8 @@ class Batch:
     """Records for one partition. `packed` does not change after the first of the `attempts`.
 
     `unsure`: an attempt ended without an answer, so it may have been appended. `trouble`: how the
-    last attempt failed, as a sentence.
+    last attempt failed, as a sentence. `halves`: what it was split into, the first with so many
+    records.
     """
 
     place: Place
@@ -88,6 +93,7 @@ class Batch:
     base_offset: int = -1
     trouble: str = ""
     error: DeliveryError | None = None
+    halves: tuple[Batch, int, Batch] | None = None
 
 
 @dataclass(slots=True)
@@ -97,6 +103,7 @@ class _Lane:
     `is_known`: the broker has acknowledged a batch with `identity`.
     """
 
+    batch_bytes: int
     batches: deque[Batch] = field(default_factory=deque)
     under_way: int = 0
     identity: tuple[int, int] | None = None
@@ -127,9 +134,11 @@ class Unacknowledged:
     def add(self, place: Place, record: Record, now_ms: float) -> tuple[Batch, int]:
         """Append a record to its partition; return its batch and its index there."""
         size = record_bytes(record)
-        lane = self._lanes.setdefault(place, _Lane())
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane(self.settings.batch_bytes)
         batch = lane.batches[-1] if lane.batches else None
-        if batch is None or batch.attempts or batch.size_bytes + size > self.settings.batch_bytes:
+        if batch is None or batch.attempts or batch.size_bytes + size > lane.batch_bytes:
             batch = Batch(place, now_ms)
             lane.batches.append(batch)
             self.buffered_bytes += HEADER_SIZE
@@ -184,7 +193,7 @@ class Unacknowledged:
     def _due_ms(self, lane: _Lane, batch: Batch, *, flush: bool) -> float:
         if batch.attempts:
             return batch.retry_ms
-        is_full = lane.batches[-1] is not batch or batch.size_bytes >= self.settings.batch_bytes
+        is_full = lane.batches[-1] is not batch or batch.size_bytes >= lane.batch_bytes
         # With the buffer nearly full, no more records may come: do not wait for them.
         is_full = is_full or 2 * self.buffered_bytes > self.settings.buffer_bytes
         return batch.created_ms + (0 if flush or is_full else self.settings.linger_ms)
@@ -199,6 +208,9 @@ class Unacknowledged:
             batch.identity = self.identity
             batch.base_sequence = lane.next_sequence
             lane.next_sequence = (lane.next_sequence + len(batch.records)) % _SEQUENCE_END
+        self._pack(batch)
+
+    def _pack(self, batch: Batch) -> None:
         batch.packed = bytes(
             build(
                 batch.records,
@@ -240,6 +252,38 @@ class Unacknowledged:
                 one.packed = b""
                 one.unsure = False
         self.retry(batch, now_ms, unsure=False)
+
+    def may_split(self, batch: Batch) -> bool:
+        """Whether a batch that is too large for its topic can be sent as two."""
+        return len(batch.records) > 1 and not batch.unsure
+
+    def split(self, batch: Batch) -> None:
+        """Send the halves of a batch that was refused, in its place."""
+        lane = self._lanes[batch.place]
+        count = len(batch.records) // 2
+        first, second = (
+            Batch(
+                batch.place,
+                batch.created_ms,
+                records,
+                HEADER_SIZE + sum(map(record_bytes, records)),
+                attempts=1,  # no record is added
+                identity=batch.identity,
+                base_sequence=batch.base_sequence,
+            )
+            for records in (batch.records[:count], batch.records[count:])
+        )
+        if self.settings.idempotent:
+            second.base_sequence = (batch.base_sequence + count) % _SEQUENCE_END
+        for half in (first, second):
+            self._pack(half)
+            self.buffered_bytes += half.size_bytes
+        batch.halves = first, count, second
+        lane.batch_bytes = min(lane.batch_bytes, max(first.size_bytes, second.size_bytes))
+        lane.batches.insert(lane.batches.index(batch), first)
+        lane.batches.insert(lane.batches.index(batch), second)
+        lane.is_known = False
+        self._close(lane, batch)
 
     def fail(self, batch: Batch, error: DeliveryError, *, unsure: bool = False) -> None:
         """Close a batch that was refused or is out of time."""

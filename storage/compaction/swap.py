@@ -13,7 +13,7 @@ after a crash. `storage.compaction.one_pass` calls them in this order.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -123,13 +123,7 @@ class Swap:
         """Replace the sources by the new segment, in the directory and in the log."""
         log, sources = self._log, [one.segment for one in self._group]
         old_paths = self._old_paths
-        _rename_all(
-            log,
-            [(path, filenames.deleted(path)) for path in old_paths]
-            + [(_in_transit(path, filenames.SWAP), path) for path in self._paths],
-        )
-        for segment in sources:
-            segment.files.note_deleted()
+        self._rename_all()
         due_ms = now_ms + log.config.file_delete_delay_ms
         for path in old_paths:
             log.home.files.forget(filenames.deleted(path))
@@ -139,22 +133,38 @@ class Swap:
         merged.aborts.take_all(self._aborts)
         log.segments.merge(sources, merged)
 
+    def _rename_all(self) -> None:
+        """Rename all files, or none. Raises OSError; fails the log if it cannot be undone.
 
-def _rename_all(log: Log, names: Sequence[tuple[str, str]]) -> None:
-    """Rename all files, or none. Raises OSError; fails the log if it cannot be undone."""
-    done: list[tuple[str, str]] = []
-    try:
-        for old, new in names:
-            log.home.files.rename(old, new)
-            done.append((old, new))
-    except OSError as error:
+        The sources use their new names before an old one leads to the new segment: a thread that
+        looks up a time may open them at any moment.
+        """
+        log, files = self._log, [one.segment.files for one in self._group]
+        away = [(path, filenames.deleted(path)) for path in self._old_paths]
+        into_place = [(_in_transit(path, filenames.SWAP), path) for path in self._paths]
+        done: list[tuple[str, str]] = []
         try:
-            for old, new in reversed(done):
-                log.home.files.rename(new, old)
-        except OSError:
-            reason = f"only some files of a swap are renamed: {error}"
-            failing.fail(log, LogFailed(log.directory, reason))
-        raise
+            _rename(log, away, done)
+            for one in files:
+                one.note_deleted()
+            _rename(log, into_place, done)
+        except OSError as error:
+            are_noted = len(done) >= len(away)
+            try:
+                _rename(log, [(new, old) for old, new in reversed(done[len(away) :])], [])
+                for one in files if are_noted else ():
+                    one.note_restored()
+                _rename(log, [(new, old) for old, new in reversed(done[: len(away)])], [])
+            except OSError:
+                reason = f"only some files of a swap are renamed: {error}"
+                failing.fail(log, LogFailed(log.directory, reason))
+            raise
+
+
+def _rename(log: Log, names: Iterable[tuple[str, str]], done: list[tuple[str, str]]) -> None:
+    for old, new in names:
+        log.home.files.rename(old, new)
+        done.append((old, new))
 
 
 def remove_leftovers(log: Log) -> None:

@@ -254,10 +254,19 @@ class AbortIndex:
         return data
 
     def _file(self) -> File:
-        try:
-            return self._files.get(self.path)
-        except FileNotFoundError:
-            return self._files.get(filenames.deleted(self.path))  # a thread has renamed it
+        while True:  # as `LogFile.file`: a path may lead to another list, once this one has moved
+            path = self.path
+            try:
+                try:
+                    file = self._files.get(path)
+                except FileNotFoundError:
+                    file = self._files.get(filenames.deleted(path))  # a thread has renamed it
+            except FileNotFoundError:
+                if path == self.path:
+                    raise
+            else:
+                if path == self.path:
+                    return file
 
 
 def collect_apart(
@@ -267,7 +276,8 @@ def collect_apart(
 
     Raises Cold, OSError.
     """
-    key = (lists[0].path, from_offset, upper_offset, len(lists))
+    # By the object: a compaction may give its path to another list meanwhile.
+    key = (lists[0], from_offset, upper_offset, len(lists))
     if cold.may_wait(key):
         return any(one.collect(from_offset, upper_offset, found) for one in lists)
     kept = cold.kept(key)
@@ -280,7 +290,7 @@ def collect_apart(
 class _ColdAborts(Cold):
     """A long walk over lists, which a thread makes."""
 
-    def __init__(self, lists: Sequence[AbortIndex], key: tuple[str, int, int, int]) -> None:
+    def __init__(self, lists: Sequence[AbortIndex], key: tuple[AbortIndex, int, int, int]) -> None:
         super().__init__(f"{lists[0].path} and {len(lists) - 1} more lists to look through")
         self._lists = lists
         self._key = key

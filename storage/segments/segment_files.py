@@ -94,6 +94,11 @@ class SegmentFiles:
         for part in self._parts:
             part.path = filenames.deleted(part.path)
 
+    def note_restored(self) -> None:
+        """Use the names without `.deleted`, which the files get back."""
+        for part in self._parts:
+            part.path = part.path.removesuffix(filenames.deleted(""))
+
     def note_moved(self, directory: str) -> None:
         """Use another name of the directory, which it has or is about to get."""
         self.directory = directory

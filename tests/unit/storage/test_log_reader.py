@@ -79,6 +79,18 @@ def test_lookup_by_time(house):
     assert first_found(house.log("empty").timestamp_candidates(None)) is None
 
 
+def test_the_largest_timestamp_may_lie_below_the_start_as_in_kafka(house):
+    log = house.log()
+    for n in (10, 30, 20):
+        log.append(batch(timestamp=NOW + n), NOW)
+    flush(log)
+    for start in (2, 3):
+        delete_records(house, log, start)
+        assert log.start_offset == start
+        assert first_found(log.timestamp_candidates(None))[:2] == (NOW + 30, 1)
+        assert first_found(log.timestamp_candidates(NOW + 21)) is None
+
+
 def test_the_end_of_an_epoch(house):
     log = house.log(epoch=3)
     append(log, 4)

@@ -43,6 +43,24 @@ def values(batches):
     return [one.value for raw in batches for one in read_records(raw, size_max=1 << 20)]
 
 
+async def test_a_batch_that_is_too_large_is_split_and_each_record_has_its_own_offset():
+    """Three records, of which the last is too large by itself: 10 is MESSAGE_TOO_LARGE."""
+    script = Script(10, 0, 10, 0, 10)
+    async with (
+        MsgpackPeer(script) as peer,
+        Producer(peer.address, settings=ProducerSettings(linger_ms=60_000)) as one,
+    ):
+        sent = [await one.send("t", b"%d" % n) for n in range(3)]
+        await one.flush()
+        assert values(script.batches[1:]) == [b"0", b"1", b"2", b"1", b"2"]
+        assert [await one.offset() for one in sent[:2]] == [40, 40]
+        with pytest.raises(DeliveryError, match="1 record for t-0: MESSAGE_TOO_LARGE"):
+            await sent[2].offset()
+    sequences = [read_header(raw).base_sequence for raw in script.batches]
+    assert sequences == [0, 0, 1, 1, 2]
+    assert (one.tally.acknowledged_count, one.tally.failed_count) == (2, 1)
+
+
 async def test_a_record_arrives_unchanged_and_its_offset_is_returned():
     script = Script(partition_count=3)
     async with (

@@ -60,6 +60,49 @@ def test_a_full_batch_is_sent_at_once_and_the_next_record_opens_another():
     assert [values(one) for one in box.take(50)] == [[b"2"]]
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_batch_that_is_too_large_is_sent_in_halves_in_its_place(idempotent):
+    box = holding(idempotent=idempotent)
+    for n in range(5):
+        box.add(P0, record(b"%d" % n), 0)
+    (batch,) = box.take(0, flush=True)
+    box.add(P0, record(b"5"), 0)
+    assert box.may_split(batch)
+    box.split(batch)
+    taken = []
+    while not box.is_empty:
+        (one,) = box.take(200, flush=True)
+        assert values(one) != [b"2", b"3", b"4"] or taken, "the first half goes first"
+        taken.append((values(one), one.base_sequence))
+        box.succeed(one, 40)
+    sequences = [0, 2, 5] if idempotent else [-1, -1, -1]
+    assert [found for found, _ in taken] == [[b"0", b"1"], [b"2", b"3", b"4"], [b"5"]]
+    assert [found for _, found in taken] == sequences
+    assert box.buffered_bytes == 0
+
+
+def test_after_a_split_the_partitions_batches_are_smaller():
+    box = holding()
+    for place in (P0, P1):
+        box.add(place, record(b"x" * 100), 0)
+        box.add(place, record(b"x" * 100), 0)
+    refused, _ = box.take(0, flush=True)
+    box.split(refused)
+    opened = [[box.add(place, record(b"x" * 100), 0)[1] for _ in "12"] for place in (P0, P1)]
+    assert opened == [[0, 0], [0, 1]]
+
+
+def test_neither_a_single_record_nor_a_batch_that_may_be_appended_is_split():
+    box = holding()
+    box.add(P0, record(), 0)
+    box.add(P1, record(), 0)
+    box.add(P1, record(), 0)
+    single, double = box.take(0, flush=True)
+    assert not box.may_split(single)
+    box.retry(double, 0, unsure=True)
+    assert not box.may_split(double)
+
+
 def test_a_record_larger_than_a_batch_gets_its_own_batch():
     box = holding(batch_bytes=100)
     box.add(P0, record(b"x" * 1_000), 0)

@@ -33,6 +33,47 @@ def test_a_slice_from_before_the_swap_stays_readable():
     assert bytes(piece.load()) == before
 
 
+def test_no_reader_opens_the_new_segment_by_the_name_of_an_old_one(monkeypatch):
+    """A thread that looks up a time opens files at any moment, also between two renames."""
+    house, log = keyed_house(23)
+    settle(house, log)
+    sources = log.segments.all[:2]
+    before = [one.log_file.read(0, one.size) for one in sources]
+    renames, rename = [], house.filesystem.rename
+
+    def renamed(old, new):
+        rename(old, new)
+        renames.append(new)
+        for one in sources:
+            house.manager.home.files.forget(one.log_file.path)  # as if it had been evicted
+        assert [one.log_file.read(0, one.size) for one in sources] == before, new
+
+    monkeypatch.setattr(house.filesystem, "rename", renamed)
+    clean(house, log)
+    assert house.path(f"{0:020}.log") in renames
+    assert offsets(log)[0] == 16
+
+
+def test_a_swap_that_fails_half_way_leaves_the_sources_readable():
+    for fails in (f"{0:020}.log", f"{0:020}.timeindex"):
+        house, log = keyed_house(23)
+        settle(house, log)
+        before = offsets(log)
+        steps = compact(log, find_cleanable(log, NOW), limits(), NOW)
+        for _ in range(4):  # to the step after `begin_swap`
+            job = next(steps)
+            job()
+        house.filesystem.fail("rename", path_part=f"{fails}.swap")
+        with pytest.raises(OSError, match="rename|Input"):
+            drive(steps)
+        assert log.failed is None
+        house.manager.home.files.close()
+        assert offsets(log) == before
+        house.filesystem.heal()
+        clean(house, log)
+        assert offsets(log)[0] == 16
+
+
 def test_a_group_that_loses_no_records_is_not_swapped():
     house, log = keyed_house(12, keys=100)
     names = house.names(".log")
