@@ -49,8 +49,7 @@ class Sent(NamedTuple):
         batch, index = self.batch, self.index_in_batch
         await self.producer.closed(batch)
         while batch.halves is not None:
-            first, count, second = batch.halves
-            batch, index = (first, index) if index < count else (second, index - count)
+            batch, index = batch.half_of(index)
             await self.producer.closed(batch)
         if batch.error is not None:
             raise batch.error

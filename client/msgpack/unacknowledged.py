@@ -95,6 +95,12 @@ class Batch:
     error: DeliveryError | None = None
     halves: tuple[Batch, int, Batch] | None = None
 
+    def half_of(self, index: int) -> tuple[Batch, int]:
+        """Return the half that holds a record, and its index there; only after a split."""
+        assert self.halves is not None, "it was split"
+        first, count, second = self.halves
+        return (first, index) if index < count else (second, index - count)
+
 
 @dataclass(slots=True)
 class _Lane:
