@@ -112,7 +112,7 @@ async def reset(request: HttpRequest, visitor: Visitor, console: Console) -> Htt
     numbers = _numbers(console, body, topic)
     after = await _targets(console, visitor, body, topic, numbers, before)
     dry_run = field(body, "dry_run", bool, default=False)
-    if not dry_run:
+    if after and not dry_run:
         await _commit(console, visitor, group_id, topic, after)
     changes = [
         {

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 async def log(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
-    """GET log?after=: the lines after that number, at most the last 1,000."""
+    """GET log?after=: the lines after that number, at most the last 1,000.
+
+    Numbers begin again with the broker: `started_ms` tells which broker's they are.
+    """
     visitor.must(SEES_CLUSTER)
     after = number_of(request, "after", 0)
     lines = console.surroundings.log_tail.after(after)
@@ -23,4 +26,5 @@ async def log(request: HttpRequest, visitor: Visitor, console: Console) -> HttpA
     for line in lines:
         found.append(packed(line._asdict()))
         await turns.turn()
-    return data_of_parts("lines", found, {"after": after})
+    started_ms = console.surroundings.pulse.started_ms
+    return data_of_parts("lines", found, {"after": after, "started_ms": started_ms})

@@ -27,6 +27,7 @@ ALL: Final = -1
 ANY: Final = -1  # a partition: by the key, else in turn
 HEADERS_MAX: Final = 100
 IMPORTED_MAX: Final = 500
+HASHED_BYTES_MAX: Final = 64 * 1024  # of a key: some 7 ms
 
 
 async def produce(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
@@ -55,24 +56,13 @@ async def import_records(request: HttpRequest, visitor: Visitor, console: Consol
         if not isinstance(line, dict):
             raise bad(f"records[{place}] is no object")
         try:
-            partition, record = _record(_as_produced(line), count, console)
+            partition, record = _record(line, count, console)
         except ConsoleError as error:
             raise bad(f"records[{place}]: {error}") from None
         found = batches.setdefault(partition, [])
         found.append(record._replace(offset=len(found)))
     await _append(console, visitor, topic, batches)
     return data({"topic": topic, "produced": len(given)})
-
-
-def _as_produced(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a line of an export as the body of a produce: its headers are objects."""
-    headers = line.get("headers")
-    if not isinstance(headers, list):
-        return line
-    pairs = [
-        [one.get("name"), one.get("value")] if isinstance(one, dict) else one for one in headers
-    ]
-    return {**line, "headers": pairs}
 
 
 def _topic_of(body: Mapping[str, Any], visitor: Visitor, console: Console) -> tuple[str, int]:
@@ -89,11 +79,20 @@ def _record(body: Mapping[str, Any], count: int, console: Console) -> tuple[int,
     key, value = _content(body, "key"), _content(body, "value")
     partition = int64(body, "partition", ANY)
     if partition == ANY:
-        partition = console.next_turn() % count if key is None else partition_of(key, count)
+        partition = console.next_turn() % count if key is None else _of_key(key, count)
     if not 0 <= partition < count:
         raise bad(f"partition is {partition}, expected 0 to {count - 1}")
     timestamp = int64(body, "timestamp", console.services.clock.now_ms())
     return partition, Record(0, timestamp, key, value, _headers(body))
+
+
+def _of_key(key: bytes, count: int) -> int:
+    if len(key) > HASHED_BYTES_MAX:
+        raise bad(
+            f"key has {len(key)} bytes, and a partition is found for one of at most"
+            f" {HASHED_BYTES_MAX}: give a partition"
+        )
+    return partition_of(key, count)
 
 
 async def _append(
@@ -133,11 +132,16 @@ def _content(body: Mapping[str, Any], name: str) -> bytes | None:
 
 
 def _headers(body: Mapping[str, Any]) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers: pairs, or objects with `name` and `value`, as an export writes them."""
     given = field(body, "headers", list, [])
     if len(given) > HEADERS_MAX:
         raise bad(f"{len(given)} headers, at most {HEADERS_MAX} may be given")
     found: list[tuple[str, bytes | None]] = []
     for one in given:
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            _encoded(one["name"], "a header's name")
+            found.append((one["name"], _content(one, "value")))
+            continue
         is_pair = isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)
         if not is_pair or not (one[1] is None or isinstance(one[1], str)):
             raise bad('headers are pairs of texts, such as [["name", "value"]]')

@@ -109,6 +109,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
         "tests/interop/programs/python/*",
     ),
     "test_schema_registry": (*GROUPS, *PROTOCOL),
+    "test_page_holds": ("broker/console/*", "broker/http/*"),
     "test_page": ("broker/console/*", "broker/http/*", "requirements-browser.lock"),
     "test_old_segments": ("protocol/legacy*.py", "storage/segments/*"),
     "test_other_languages": (*PROTOCOL, "tests/interop/programs/*"),

@@ -1,4 +1,4 @@
-import { html, useState, useLoad, useAction, post, mayWrite, say, count, Page, Empty, Problem, Loading, Field, Dialog } from "/assets/kit.js";
+import { html, useState, useLoad, useAction, useChecked, post, mayWrite, say, count, Page, Empty, Problem, Loading, Field, Dialog } from "/assets/kit.js";
 
 export function Configs() {
   return html`<${Page} title="Configuration" lead="What this broker runs with, and where each value comes from"><${ConfigTable} type="broker" name="" /><//>`;
@@ -25,17 +25,18 @@ export function ConfigTable({ type, name }) {
 
 function Edit({ type, name, one, close }) {
   const [value, setValue] = useState(one.value || "");
-  const [checked, setChecked] = useState(false);
+  const { checked, changed, begin } = useChecked();
   const { act, busy, error } = useAction(async (body, dryRun) => {
+    const tell = begin();
     await post("configs/alter", { type, name, ...body, dry_run: dryRun });
-    if (dryRun) { setChecked(true); return; }
+    if (dryRun) { tell(true); return; }
     say(`${one.name} is changed`);
     close();
   });
   const set = { set: { [one.name]: value } };
   return html`<${Dialog} title=${one.name} close=${close}><form onSubmit=${(event) => { event.preventDefault(); act(set, false); }}>
     <p>${one.documentation}</p>
-    <${Field} label="Value" hint=${one.default === null ? one.kind : `${one.kind}, by default ${one.default || "empty"}`}><input class="mono" autofocus value=${value} onInput=${(event) => { setChecked(false); setValue(event.target.value); }} /><//>
+    <${Field} label="Value" hint=${one.default === null ? one.kind : `${one.kind}, by default ${one.default || "empty"}`}><input class="mono" autofocus value=${value} onInput=${(event) => { changed(); setValue(event.target.value); }} /><//>
     <${Problem} error=${error} />${checked && html`<p class="fine" role="status">The broker would take this value.</p>`}
     <div class="buttons"><button class="main" disabled=${busy}>Change</button><button type="button" disabled=${busy} onClick=${() => act(set, true)}>Check only</button>
       ${one.differs && html`<button type="button" disabled=${busy} onClick=${() => act({ delete: [one.name] }, false)}>Back to the default</button>`}

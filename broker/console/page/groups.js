@@ -1,4 +1,4 @@
-import { html, useState, useEffect, useLoad, useAction, post, mayWrite, say, count, span, to, Page, Table, Empty, Problem, Loading, Pager, Field, Dialog } from "/assets/kit.js";
+import { html, useState, useEffect, useLoad, useAction, useChecked, post, mayWrite, say, count, span, to, Page, Table, Empty, Problem, Loading, Pager, Field, Dialog } from "/assets/kit.js";
 
 const LIMIT = 50;
 
@@ -56,15 +56,16 @@ function Reset({ id, topics, close }) {
   const [topic, setTopic] = useState(topics[0]);
   const [target, setTarget] = useState("earliest");
   const [value, setValue] = useState("");
-  const [plan, setPlan] = useState(null);
+  const { checked: plan, changed, begin } = useChecked();
   const { act, busy, error } = useAction(async (dryRun) => {
+    const tell = begin();
     const number = target === "timestamp" ? new Date(value).getTime() : Number(value || 0);
     const found = await post("groups/reset", { group: id, topic, to: target, value: number, dry_run: dryRun });
-    if (dryRun) { setPlan(found.changes); return; }
+    if (dryRun) { tell(found.changes); return; }
     say(`Offsets of ${topic} are reset`);
     close();
   });
-  const change = (set) => (event) => { setPlan(null); set(event.target.value); };
+  const change = (set) => (event) => { changed(); set(event.target.value); };
   return html`<${Dialog} title="Reset offsets" close=${close}><form onSubmit=${(event) => { event.preventDefault(); act(plan === null); }}>
     <${Field} label="Topic"><select value=${topic} onChange=${change(setTopic)}>${topics.map((one) => html`<option value=${one}>${one}</option>`)}</select><//>
     <${Field} label="To"><select value=${target} onChange=${change(setTarget)}>${TARGETS.map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select><//>

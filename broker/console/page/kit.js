@@ -25,21 +25,26 @@ export function useShared() {
   return state;
 }
 
-async function answered(path, options) {
+// Returns the response, or throws why it is none.
+async function asked(path, options) {
   let response;
   try {
     response = await fetch(`/api/v1/${path}`, { credentials: "same-origin", ...options });
   } catch {
-    change({ online: false });
+    if (!(options && options.signal && options.signal.aborted)) change({ online: false });
     throw new ApiError(0, "OFFLINE", "The broker does not answer. This page tries again by itself.");
   }
   if (!state.online) change({ online: true });
+  if (response.ok) return response;
   let found = null;
   try { found = await response.json(); } catch { /* no JSON: an error of the listener itself */ }
-  if (response.ok) return found;
   const error = found && found.error || { code: "HTTP", message: `The broker answered ${response.status}.` };
   if (response.status === 401 && path !== "login") loadSession();
   throw new ApiError(response.status, error.code, error.message);
+}
+async function answered(path, options) {
+  const response = await asked(path, options);
+  try { return await response.json(); } catch { throw new ApiError(0, "CUT", "The answer was cut off. Try again."); }
 }
 export const get = (path, fields) => answered(path + query(fields));
 export const post = (path, body) => answered(path, {
@@ -55,22 +60,37 @@ export function query(fields) {
   const text = found.toString();
   return text ? `?${text}` : "";
 }
+// One request at a time, and another after it if somebody asked meanwhile: a login may lie between.
+let asking = false, again = false;
 export async function loadSession() {
-  try { change({ session: await get("session") }); } catch { setTimeout(loadSession, 2000); }
+  again = true;
+  if (asking) return;
+  asking = true;
+  while (again) {
+    again = false;
+    try { change({ session: await get("session") }); } catch { again = true; await new Promise((done) => { setTimeout(done, 2000); }); }
+  }
+  asking = false;
 }
 
 // Loads now, when `fields` change, and every so many seconds while the page is seen.
 export function useLoad(path, fields, seconds) {
   const [found, setFound] = useState({ data: null, error: null });
   const key = path + query(fields);
-  const current = useRef(key);
+  const current = useRef(key), asked = useRef(0), shown = useRef(0);
   current.current = key;
   const load = useCallback(async () => {
+    const mine = asked.current += 1;
+    const isNews = () => { // an answer may overtake one that was asked for before it
+      if (current.current !== key || mine < shown.current) return false;
+      shown.current = mine;
+      return true;
+    };
     try {
       const data = await answered(key);
-      if (current.current === key) setFound({ data, error: null, key });
+      if (isNews()) setFound({ data, error: null, key });
     } catch (error) {
-      if (current.current === key) setFound((before) => ({ data: before.key === key ? before.data : null, error, key }));
+      if (isNews()) setFound((before) => ({ data: before.key === key ? before.data : null, error, key }));
     }
   }, [key]);
   useEffect(() => {
@@ -82,23 +102,37 @@ export function useLoad(path, fields, seconds) {
   return { ...found, load };
 }
 
-// Server-sent events; begins again by itself when the broker is back.
+// Server-sent events; begins again by itself when the broker is back. By fetch, since an EventSource
+// does not say why it was refused. `lost` gets the refusal, or null if the events have ended.
 export function listen(path, handlers, lost) {
-  let source = null, timer = 0, ended = false;
-  const begin = () => {
-    source = new EventSource(`/api/v1/${path}`);
-    for (const [kind, handler] of Object.entries(handlers)) {
-      source.addEventListener(kind, (event) => handler(JSON.parse(event.data)));
-    }
-    source.onerror = () => {
-      source.close();
-      if (lost) lost();
-      clearTimeout(timer);
-      if (!ended) timer = setTimeout(begin, 1500);
-    };
+  const control = new AbortController();
+  let timer = 0;
+  const begin = async () => {
+    let error = null;
+    try { await follow(path, handlers, control.signal); } catch (found) { error = found; }
+    if (control.signal.aborted) return;
+    lost(error);
+    if (!control.signal.aborted) timer = setTimeout(begin, error && error.status ? 10000 : 1500);
   };
   begin();
-  return () => { ended = true; clearTimeout(timer); source.close(); };
+  return () => { control.abort(); clearTimeout(timer); };
+}
+async function follow(path, handlers, signal) {
+  const response = await asked(path, { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    let part;
+    try { part = await reader.read(); } catch { return; } // it was cut off
+    if (part.done || signal.aborted) return;
+    const events = (text + part.value).split("\n\n");
+    text = events.pop();
+    for (const one of events) {
+      const [kind, data] = one.split("\ndata: ");
+      const handler = handlers[kind.replace("event: ", "")];
+      if (handler && !signal.aborted) handler(JSON.parse(data));
+    }
+  }
 }
 
 // -- formats --------------------------------------------------------------------------------
@@ -144,8 +178,13 @@ export function when(ms) {
   if (Number.isNaN(at.getTime())) return String(ms);
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
 }
+// With milliseconds; -1 is no time, and a client may have sent one that no calendar has.
+export function instant(ms) {
+  return ms >= 0 && ms <= 8.64e15 ? `${when(ms)}.${String(ms % 1000).padStart(3, "0")}` : when(ms);
+}
 export function clock(ms) {
   const at = new Date(ms);
+  if (ms < 0 || Number.isNaN(at.getTime())) return when(ms);
   return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 export const to = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
@@ -185,6 +224,9 @@ export function Table({ caption, columns, rows, empty }) {
       : html`<td class=${columns[at][1] || ""}>${cell}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 export function Pager({ total, offset, limit, move }) {
+  useEffect(() => { // what was on this page is gone
+    if (offset > 0 && offset >= total) move(Math.max(0, Math.floor((total - 1) / limit) * limit));
+  }, [total, offset]);
   if (total <= limit) return null;
   return html`<nav class="pager" aria-label="Pages">
     <button class="quiet" disabled=${offset === 0} onClick=${() => move(Math.max(0, offset - limit))}>← Back</button>
@@ -219,6 +261,17 @@ export function useAction(run) {
     try { return await run(...given); } catch (found) { setError(found); return null; } finally { setBusy(false); }
   };
   return { act, busy, error, clear: () => setError(null) };
+}
+// What a dry run has found. An answer that comes when its form has changed says nothing of it.
+export function useChecked() {
+  const [checked, setChecked] = useState(null);
+  const form = useRef(0);
+  const changed = () => { form.current += 1; setChecked(null); };
+  const begin = () => {
+    const mine = form.current;
+    return (found) => { if (mine === form.current) setChecked(found); };
+  };
+  return { checked, changed, begin };
 }
 export const mayWrite = () => Boolean(state.session && state.session.may_write);
 

@@ -1,4 +1,4 @@
-import { html, useState, useEffect, useRef, get, query, listen, mayWrite, say, count, bytes, when, clock, to, Empty, Problem, Field } from "/assets/kit.js";
+import { html, useState, useEffect, useRef, get, query, listen, mayWrite, say, count, bytes, clock, instant, to, Empty, Problem, Field } from "/assets/kit.js";
 
 const LIVE_MAX = 200;
 
@@ -42,6 +42,8 @@ export function Messages({ topic, partitions }) {
     return listen(`tail${query({ ...fields(asked), limit: "", order: "", offset: "", timestamp: "" })}`, {
       messages: (found) => setPage((before) => ({ ...before, messages: [...found.messages.reverse(), ...before.messages].slice(0, LIVE_MAX), skipped: before.skipped + found.skipped })),
       ended: (found) => { setLive(false); setError({ status: 403, message: found.reason }); },
+    }, (refusal) => { // without an answer it begins again by itself
+      if (refusal && refusal.status) { setLive(false); setError(refusal); }
     });
   }, [live]);
   const set = (name) => (event) => setAsked({ ...asked, [name]: event.target.type === "checkbox" ? event.target.checked : event.target.value });
@@ -98,14 +100,15 @@ function Detail({ topic, first }) {
   const where = { topic, partition: one.partition, offset: one.offset };
   const isCut = (part) => part !== null && part.cut;
   const whole = async () => { try { setOne(await get("message", where)); } catch (failed) { setError(failed); } };
-  const again = () => {
-    const text = (part) => part && part.text !== undefined && part.kind !== "msgpack" ? part.text : "";
-    sessionStorage.setItem("again", JSON.stringify({ key: text(one.key), value: text(one.value), nokey: one.key === null, headers: one.headers.filter(([, value]) => value && value.text !== undefined).map(([name, value]) => [name, value.text]) }));
-    location.hash = to("topics", topic, "produce");
+  const again = async () => {
+    try {
+      sessionStorage.setItem("again", JSON.stringify(form(await get("message", where))));
+      location.hash = to("topics", topic, "produce");
+    } catch (failed) { setError(failed); }
   };
   const batch = one.batch;
   return html`<dl class="facts tight">
-      <div><dt>Time</dt><dd>${when(one.timestamp)}.${String(((one.timestamp % 1000) + 1000) % 1000).padStart(3, "0")}</dd></div>
+      <div><dt>Time</dt><dd>${instant(one.timestamp)}</dd></div>
       <div><dt>Partition, offset</dt><dd>${one.partition}, ${count(one.offset)}</dd></div>
       <div><dt>Batch</dt><dd>from ${count(batch.base_offset)}, ${count(batch.records)} records, ${bytes(batch.bytes)}, ${batch.codec === "none" ? "not compressed" : batch.codec}</dd></div>
       ${batch.producer_id >= 0 && html`<div><dt>Producer</dt><dd>${batch.producer_id}, epoch ${batch.producer_epoch}${batch.is_transactional ? ", transactional" : ""}</dd></div>`}</dl>
@@ -118,6 +121,22 @@ function Detail({ topic, first }) {
       ${mayWrite() && !one.control && html`<button class="quiet" onClick=${again}>Produce again …</button>`}</div>`;
 }
 
+// What the form for a record can take of a whole one, and the names of what it cannot.
+function form(one) {
+  const left = [];
+  const text = (part, what) => {
+    if (part === null || part.text !== undefined && part.kind !== "msgpack" && (part.size || what === "value")) return part && part.text;
+    left.push(part.size ? `the ${what}, which is no text` : `the ${what}, which is empty`);
+    return null;
+  };
+  const fits = ([name, value]) => value && value.text !== undefined && value.kind !== "msgpack" && !value.cut && name.length < 256 && name === name.trim() && value.text === value.text.trim() && /^[^:\n]+$/.test(name) && !value.text.includes("\n");
+  const headers = one.headers.filter(fits).map(([name, value]) => [name, value.text]);
+  const key = text(one.key, "key"), value = text(one.value, "value");
+  if (headers.length < one.header_count) left.push(`${one.header_count - headers.length} of ${one.header_count} headers`);
+  return { key: key || "", value: value || "", isnull: one.value === null, headers, left };
+}
+
+const HEX_MAX = 4096;
 const FORMS = { text: "Text", json: "JSON", hex: "Hex", base64: "Base64", msgpack: "MessagePack" };
 
 function Part({ title, part }) {
@@ -129,19 +148,33 @@ function Part({ title, part }) {
   const forms = [...(parsed !== undefined && typeof parsed === "object" ? ["json"] : []), ...(part.kind === "msgpack" ? ["msgpack"] : []), ...(part.base64 === undefined ? ["text"] : []), "hex", "base64"];
   const shown = forms.includes(form) ? form : forms[0];
   const content = () => {
-    if (shown === "json") return JSON.stringify(parsed, null, 2);
+    if (shown === "json") return indented(part.text);
     if (shown === "text" || shown === "msgpack") return part.text;
-    if (shown === "base64") return part.base64 !== undefined ? part.base64 : btoa(String.fromCharCode(...raw.slice(0, 65536)));
+    if (shown === "base64") return part.base64 !== undefined ? part.base64 : btoa(Array.from({ length: Math.ceil(raw.length / 32768) }, (_, at) => String.fromCharCode(...raw.slice(at * 32768, (at + 1) * 32768))).join(""));
     return hex(raw);
   };
   const copy = async () => { try { await navigator.clipboard.writeText(content()); say("Copied"); } catch { say("The browser does not allow copying here"); } };
-  return html`<div class="part"><h2 class="sub">${title} <span class="hint">${bytes(part.size)}${part.cut ? ", the first 1 KiB shown" : ""}${part.kind === "avro" ? `, Confluent's Avro frame, schema ${part.schema}` : ""}</span></h2>
+  return html`<div class="part"><h2 class="sub">${title} <span class="hint">${bytes(part.size)}${part.cut ? ", the first 1 KiB shown" : shown === "hex" && raw.length > HEX_MAX ? `, the first ${bytes(HEX_MAX)} shown` : ""}${part.kind === "avro" ? `, Confluent's Avro frame, schema ${part.schema}` : ""}</span></h2>
     <div class="choice small" role="group" aria-label=${`Format of the ${title.toLowerCase()}`}>${forms.map((name) => html`<button aria-pressed=${name === shown} onClick=${() => setForm(name)}>${FORMS[name]}</button>`)}<button onClick=${copy}>Copy</button></div></div>
     <pre tabindex="0" aria-label=${title}>${content()}</pre>`;
 }
+// JSON with breaks and indents and nothing else changed: parsed, 64-bit numbers would be rounded.
+function indented(text) {
+  let found = "", depth = 0, isFirst = false;
+  const line = () => `\n${"  ".repeat(depth)}`;
+  for (const [token] of text.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s"[\]{},:]+/g)) {
+    const closes = token === "]" || token === "}";
+    if (closes) depth -= 1;
+    if (closes ? !isFirst : isFirst) found += line();
+    isFirst = token === "[" || token === "{";
+    if (isFirst) depth += 1;
+    found += token === ":" ? ": " : token === "," ? `,${line()}` : token;
+  }
+  return found;
+}
 function hex(raw) {
   const lines = [];
-  for (let at = 0; at < Math.min(raw.length, 4096); at += 16) {
+  for (let at = 0; at < Math.min(raw.length, HEX_MAX); at += 16) {
     const row = [...raw.slice(at, at + 16)];
     lines.push(`${at.toString(16).padStart(6, "0")}  ${row.map((one) => one.toString(16).padStart(2, "0")).join(" ").padEnd(47)}  ${row.map((one) => one >= 32 && one < 127 ? String.fromCharCode(one) : "·").join("")}`);
   }

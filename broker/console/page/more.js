@@ -34,19 +34,28 @@ export function Log() {
   const [error, setError] = useState(null);
   const [level, setLevel] = useState("INFO");
   const [text, setText] = useState("");
-  const newest = useRef(0);
+  const newest = useRef(0), started = useRef(0);
   useEffect(() => {
-    let gone = false;
+    let gone = false, busy = false;
     const load = async () => {
+      if (busy) return; // the same lines would come twice
+      busy = true;
       try {
         const found = await get("log", { after: newest.current });
         if (gone) return;
         setError(null);
+        if (started.current && started.current !== found.started_ms) { // another broker's lines have other numbers
+          started.current = newest.current = 0;
+          setLines([]);
+          setTimeout(load);
+          return;
+        }
+        started.current = found.started_ms;
         if (found.lines.length) {
           newest.current = found.lines[found.lines.length - 1].number;
           setLines((before) => [...before, ...found.lines].slice(-1000));
         }
-      } catch (failed) { if (!gone) { setError(failed); newest.current = 0; setLines([]); } }
+      } catch (failed) { if (!gone) setError(failed); } finally { busy = false; }
     };
     load();
     const timer = setInterval(() => { if (!document.hidden) load(); }, 2000);

@@ -36,7 +36,7 @@ const millis = (value) => `${value >= 100 ? Math.round(value) : Number(value.toF
 const percent = (value) => `${Math.round(value * 100)} %`;
 
 export function Overview() {
-  const { overview } = useShared();
+  const { overview, refusal } = useShared();
   const [range, setRange] = useState("15m");
   const { history, error, load } = useHistory(range);
   useEffect(prepare, []);
@@ -45,9 +45,9 @@ export function Overview() {
   const ranges = html`<div class="choice" role="group" aria-label="Range">${[["15m", "15 min"], ["24h", "24 h"]].map(([name, title]) => html`
     <button aria-pressed=${range === name} onClick=${() => setRange(name)}>${title}</button>`)}</div>`;
   return html`<${Page} title="Overview" lead=${overview && html`<span class=${`dot ${overview.state}`}></span>${overview.state === "running" ? "Running" : "Stopping"} for ${span((overview.now_ms - overview.started_ms) / 1000)}${overview.read_only ? ", read-only" : ""}`} actions=${ranges}>
-    <${Problem} error=${error} load=${load} />
+    <${Problem} error=${error || !overview && refusal} load=${error && load} />
     ${overview && overview.notices.map((one) => html`<section class=${`notice ${one.level}`}><strong>${one.title}</strong><p>${one.advice}</p></section>`)}
-    ${!overview && !error && html`<${Loading} />`}
+    ${!overview && !error && !refusal && html`<${Loading} />`}
     ${overview && html`<dl class="figures">
       <div><dt>Topics</dt><dd><a href="#/topics">${count(overview.topics)}</a></dd></div>
       <div><dt>Partitions</dt><dd>${count(overview.partitions)}</dd></div>

@@ -82,10 +82,19 @@ function App() {
   const principal = session && session.principal;
   useEffect(() => {
     if (!inside) return undefined;
-    return listen("events", {
-      overview: (overview) => change({ overview, online: true }),
+    let stop = null;
+    const begin = () => listen("events", {
+      overview: (overview) => change({ overview, refusal: null }),
       ended: () => { change({ overview: null }); loadSession(); },
-    }, () => loadSession());
+    }, (refusal) => { change({ refusal }); loadSession(); });
+    // Not while nobody looks: a browser has six connections for all its pages of a broker.
+    const look = () => {
+      if (!document.hidden) stop = stop || begin();
+      else if (stop) { stop(); stop = null; }
+    };
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => { document.removeEventListener("visibilitychange", look); if (stop) stop(); };
   }, [inside, principal]);
   const at = parts[0] || "overview";
   return html`

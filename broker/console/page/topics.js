@@ -1,4 +1,4 @@
-import { html, useState, useEffect, useLoad, useAction, post, mayWrite, say, count, short, bytes, retention, to, Page, Table, Empty, Problem, Loading, Pager, Field, Dialog } from "/assets/kit.js";
+import { html, useState, useEffect, useLoad, useAction, useChecked, post, mayWrite, say, count, short, bytes, retention, to, Page, Table, Empty, Problem, Loading, Pager, Field, Dialog } from "/assets/kit.js";
 import { Messages } from "/assets/messages.js";
 import { Produce } from "/assets/produce.js";
 import { ConfigTable } from "/assets/configs.js";
@@ -41,17 +41,18 @@ function Create({ close }) {
   const [name, setName] = useState("");
   const [partitions, setPartitions] = useState("");
   const [configs, setConfigs] = useState("");
-  const [checked, setChecked] = useState(null);
+  const { checked, changed, begin } = useChecked();
   const { act, busy, error } = useAction(async (dryRun) => {
+    const tell = begin();
     const lines = configs.split("\n").map((line) => line.trim()).filter(Boolean);
     const values = Object.fromEntries(lines.map((line) => { const at = line.indexOf("="); return at < 0 ? [line, ""] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]; }));
     const found = await post("topics/create", { name, partitions: partitions === "" ? -1 : Number(partitions), configs: values, dry_run: dryRun });
-    if (dryRun) { setChecked(found); return; }
+    if (dryRun) { tell(found); return; }
     say(`Created ${name}`);
     close();
     location.hash = to("topics", name);
   });
-  const change = (set) => (event) => { setChecked(null); set(event.target.value); };
+  const change = (set) => (event) => { changed(); set(event.target.value); };
   return html`<${Dialog} title="Create a topic" close=${close}><form onSubmit=${(event) => { event.preventDefault(); act(false); }}>
     <${Field} label="Name" hint="Letters, digits, dots, underscores and hyphens"><input autofocus required maxlength="249" value=${name} onInput=${change(setName)} /><//>
     <${Field} label="Partitions" hint="Empty: num.partitions of the broker"><input type="number" min="1" inputmode="numeric" value=${partitions} onInput=${change(setPartitions)} /><//>

@@ -85,6 +85,9 @@ async def test_offsets_are_reset_after_a_dry_run(running: ConsoleBroker) -> None
     assert (await running.get("group?id=g%3C1%3E"))["offsets"][0]["offset"] == 3
     await running.post("groups/reset", {"group": "g<1>", "topic": "a", "to": "latest"})
     assert (await running.get("group?id=g%3C1%3E"))["lag"] == 0
+    await running.post("topics/create", {"name": "b", "partitions": 1})
+    shift = {"group": "g<1>", "topic": "b", "to": "shift", "value": 1}  # nothing is committed
+    assert (await running.post("groups/reset", shift))["changes"] == []
     await running.post("groups/reset", {"group": "no", "topic": "a", "to": "latest"}, 404)
     await running.post("groups/reset", {"group": "g<1>", "topic": "z", "to": "latest"}, 404)
     await running.post("groups/reset", {"group": "g<1>", "topic": "a", "to": "up"}, 400)

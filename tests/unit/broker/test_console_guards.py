@@ -376,7 +376,13 @@ async def test_a_list_tells_nothing_of_topics_that_may_not_be_seen(tmp_path: Pat
 async def test_what_was_exported_is_imported(running: ConsoleBroker) -> None:
     await running.post("topics/create", {"name": "two", "partitions": 3})
     kept = [
-        Record(0, 7, b"k%d" % n, None if n % 3 else b"\xff%d" % n, (("h", b"x"), ("n", None)))
+        Record(
+            0,
+            7,
+            b"k%d" % n,
+            None if n % 3 else b"\xff%d" % n,
+            (("h", b"x"), ("n", None), ("b", b"\xff")),
+        )
         for n in range(40)
     ]
     append(running, "one", build(kept))
@@ -403,6 +409,8 @@ async def test_what_was_exported_is_imported(running: ConsoleBroker) -> None:
         ([], "0 records"), ([{}] * 501, "501 records"), ([1], "records[0] is no object"),
         ([{}, {"value": 5}], "records[1]: value"), ([{"partition": 9}], "records[0]: partition"),
         ([{"headers": [{"name": 5}]}], "records[0]: headers"), ("x", "expected a list"),
+        ([{"headers": [{"name": "h", "value": 5}]}], "records[0]: value"),
+        ([{"key": "k" * 65_537}], "records[0]: key has 65537 bytes"),
     ],
 )  # fmt: skip
 async def test_an_import_that_is_wrong_appends_nothing(
