@@ -1,12 +1,14 @@
 """Records of `__transaction_state` that nothing waits for: written a little later, or never.
 
 A Complete says what Prepare and its durable markers say already: a start that finds these completes
-the transaction. So its client need not wait until the record is in the log, and a producer that
-begins its next transaction within `PAUSE_SECONDS` needs no such record at all: the next one of its
-id takes its place, as compaction would have it.
+the transaction. An Ongoing for data that come beside it says what these data say: a start that
+finds them goes on with the transaction. So no client need wait until such a record is in the log,
+and a producer that takes its next step within `PAUSE_SECONDS` needs no such record at all: the next
+one of its id takes its place, as compaction would have it. Of short transactions of TV2, one after
+the other, the log gets only the decisions.
 
-    end of a transaction ── add ─┬─ another record of the id ── drop
-                                 └─ PAUSE_SECONDS, twice at most, or the stop ── written
+    implicit add, end ── add ─┬─ another record of the id ── drop
+                              └─ PAUSE_SECONDS, twice at most, or the stop ── written
 
 Whatever is appended for an id drops what is late for it, in the same turn of the loop, so the last
 record of an id in the log is never older than one before it. What cannot be written, since the disk
@@ -68,6 +70,11 @@ class LateRecords:
         else:
             self._time()
 
+    def has(self, transaction: Transaction) -> bool:
+        """Whether the record of a transaction is not written yet."""
+        name = transaction.transactional_id
+        return self._old.get(name) is transaction or self._young.get(name) is transaction
+
     def drop(self, transactional_id: str) -> None:
         """Forget what is late for an id: another record has taken its place."""
         self._young.pop(transactional_id, None)
@@ -78,7 +85,7 @@ class LateRecords:
         self._is_stopping = True
         late = [*self._old.values(), *self._young.values()]
         async for transaction in InTurns(late, RECORDS_PER_TURN):
-            if self._is_late(transaction):
+            if self.has(transaction):
                 self._write(transaction)
 
     def leave(self) -> None:
@@ -86,10 +93,6 @@ class LateRecords:
         self._has_left = True
         self._young.clear()
         self._old.clear()
-
-    def _is_late(self, transaction: Transaction) -> bool:
-        name = transaction.transactional_id
-        return self._old.get(name) is transaction or self._young.get(name) is transaction
 
     def _time(self) -> None:
         if not (self._is_timed or self._is_stopping):
@@ -127,7 +130,7 @@ class LateRecords:
                 self.drop(name)
                 return True
             logger.debug(
-                "%(transactional_id)s: the end of its transaction is recorded later: %(error)s",
+                "%(transactional_id)s: the state of its transaction is recorded later: %(error)s",
                 {"transactional_id": name, "error": error},
             )
             return False

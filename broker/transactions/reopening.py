@@ -34,15 +34,15 @@ def _is_complete_of_tv1(transaction: Transaction) -> bool:
     return is_of_tv1 and not transaction.is_reopened
 
 
-async def reopen(transaction: Transaction, log: StateLog, now_ms: int) -> None:
-    """Return when data may come. Raises TransactionError."""
+async def reopen(transaction: Transaction, log: StateLog, now_ms: int, timeout_ms: int) -> None:
+    """Return when data may come. Raises TransactionError, at the latest after `timeout_ms`."""
     if transaction.is_busy:
         return
     if _is_complete_of_tv1(transaction):
         transaction.awaited = log.append(transaction.transactional_id, _empty(transaction, now_ms))
         transaction.is_reopened = True  # until its next record, of whatever version
     if transaction.awaited is not None:
-        await log.durable(transaction.awaited)
+        await log.durable(transaction.awaited, timeout_ms)
 
 
 def _empty(transaction: Transaction, now_ms: int) -> TransactionValue:

@@ -36,6 +36,9 @@ from storage.errors import BatchTooLarge, StorageError
 # Kafka's request.timeout.ms: how long a record may take to become durable.
 DURABLE_TIMEOUT_MS: Final = 30_000
 END_BYTES_OVER: Final = 64  # by which the records that end a transaction may be larger
+# The record of 32 partitions (`LATE_PLACES_MAX`) of topics with long names, and an id.
+LATE_BYTES_MAX: Final = 16_384
+LATE_NAME_MAX: Final = 1_000  # characters of an id
 
 
 class StateLog:
@@ -137,9 +140,7 @@ class StateLog:
         )
         try:
             partition = self.partition(number)
-            config = partition.log.config
-            size_max = min(config.max_message_bytes, config.segment_bytes_max) - END_BYTES_OVER
-            if is_bounded and len(batch) > size_max:
+            if is_bounded and len(batch) > (size_max := _size_max(partition)):
                 raise BatchTooLarge(len(batch), size_max)
             appended = partition.log.append_own(batch, now_ms)
         except StorageError as error:
@@ -149,14 +150,37 @@ class StateLog:
         self._commit.appended(partition)
         return Written(partition, appended.last_offset + 1)
 
+    def has_room(self, transactional_id: str) -> bool:
+        """Whether a small record of an id fits in any case, `is_bounded` as for `append`.
+
+        Raises TransactionError if the log is not there.
+        """
+        try:
+            partition = self.partition(self.number_of(transactional_id))
+        except StorageError as error:
+            raise refusal_of(error) from error
+        is_long = len(transactional_id) > LATE_NAME_MAX
+        return not is_long and _size_max(partition) >= LATE_BYTES_MAX
+
+    def append_if_late(self, transaction: Transaction) -> None:
+        """Append the record of a transaction now if it is late. Raises TransactionError."""
+        if self.late.has(transaction):
+            self._append_as_it_is(transaction)
+
     def _append_as_it_is(self, transaction: Transaction) -> None:
         transaction.written = self.append(transaction.transactional_id, transaction.value())
 
     def _is_open_for(self, transactional_id: str) -> bool:
         return self.is_open(self.number_of(transactional_id))
 
-    async def durable(self, written: Written) -> None:
+    async def durable(self, written: Written, timeout_ms: int = DURABLE_TIMEOUT_MS) -> None:
         """Return when a record is durable. Raises TransactionError if it may not be."""
-        code = await self._commit.durable(written.partition, written.end_offset, DURABLE_TIMEOUT_MS)
+        code = await self._commit.durable(written.partition, written.end_offset, timeout_ms)
         if code:
             raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE, code.message)
+
+
+def _size_max(partition: Partition) -> int:
+    """Return the largest size of a record that begins a transaction, or lets it grow."""
+    config = partition.log.config
+    return min(config.max_message_bytes, config.segment_bytes_max) - END_BYTES_OVER

@@ -22,11 +22,12 @@ from typing import Final, Protocol
 
 from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
-from broker.runtime.clock import MS_NS, SECOND_NS, Clock
+from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.turns import InTurns
 from broker.transactions.batch_admission import PRODUCE_ADDS_VERSION, BatchAdmission
 from broker.transactions.endings import Endings
 from broker.transactions.reopening import is_closed, reopen
+from broker.transactions.state_log import DURABLE_TIMEOUT_MS
 from broker.transactions.transaction import Place, Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_step import TV2
@@ -192,7 +193,7 @@ class TransactionAdmission:
             raise TransactionError(ErrorCode.CONCURRENT_TRANSACTIONS)
         step = transaction.add_step(wanted, self.clock.now_ms(), TV2)
         if step is not None:
-            self.store.write(transaction, step)
+            self.store.add(transaction, step)
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
@@ -239,8 +240,8 @@ class TransactionAdmission:
         """Return NONE if a transactional batch may be appended, in this turn of the loop.
 
         `version` is that of Produce; with the topic of groups' offsets, of TxnOffsetCommit. New
-        versions add the partition themselves: the record is appended before the batch, and is made
-        durable beside it. A start finds an added partition without its record.
+        versions add the partition themselves, and the record comes later, if at all: a start finds
+        an added partition without its record.
         """
         is_offsets = topic == GROUP_TOPIC
         adds = version >= (OFFSETS_ADD_VERSION if is_offsets else PRODUCE_ADDS_VERSION)
@@ -262,7 +263,7 @@ class TransactionAdmission:
 
         Where Kafka looks again every 20 ms and may then answer CONCURRENT_TRANSACTIONS, requests
         wait here for the end of the transaction before, and go on in their order. Each waits as
-        long as in Kafka, however many are before it.
+        long as in Kafka, however many are before it; and for the disk no longer than any request.
         """
         transaction = self.store.by_id.get(transactional_id)
         if transaction is None:
@@ -273,21 +274,26 @@ class TransactionAdmission:
                 return None
             line = self._lines[transaction] = _Line()
         line.count += 1
-        timeout_ns = self.config.add_partitions_to_txn_retry_backoff_max_ms * MS_NS
-        return self._wait(transaction, line, self.clock.monotonic_ns() + timeout_ns)
+        return self._wait(transaction, line, self.clock.monotonic_ns())
 
-    async def _wait(self, transaction: Transaction, line: _Line, deadline_ns: int) -> None:
+    async def _wait(self, transaction: Transaction, line: _Line, arrived_ns: int) -> None:
         try:
             async with line.turn:
-                left_ns = max(0, deadline_ns - self.clock.monotonic_ns())
-                await self.endings.until_free(transaction, left_ns / SECOND_NS)
-                if is_closed(transaction):
+                left_ms = self._left_ms(
+                    arrived_ns, self.config.add_partitions_to_txn_retry_backoff_max_ms
+                )
+                await self.endings.until_free(transaction, left_ms / 1000)
+                left_ms = self._left_ms(arrived_ns, DURABLE_TIMEOUT_MS)
+                if left_ms and is_closed(transaction):
                     with suppress(TransactionError):  # the add is refused
-                        await reopen(transaction, self.store.log, self.clock.now_ms())
+                        await reopen(transaction, self.store.log, self.clock.now_ms(), left_ms)
         finally:
             line.count -= 1
             if not line.count:
                 del self._lines[transaction]
+
+    def _left_ms(self, since_ns: int, timeout_ms: int) -> int:
+        return max(0, timeout_ms - (self.clock.monotonic_ns() - since_ns) // MS_NS)
 
 
 def _of_batch(code: ErrorCode, version: int, *, is_offsets: bool, adds: bool) -> ErrorCode:

@@ -127,7 +127,9 @@ class TransactionCoordinator(TransactionAdmission):
         transaction.check_producer(producer_id, epoch)
         step = transaction.add_step(wanted, self.clock.now_ms(), TV1)
         is_begun = transaction.state is not TransactionState.ONGOING
-        if step is not None:
+        if step is None:  # perhaps an implicit add was first
+            self.store.log.append_if_late(transaction)
+        else:
             self.store.write(transaction, step)
             if is_begun:
                 transaction.awaited = transaction.written  # data do not come before the answer

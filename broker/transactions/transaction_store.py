@@ -1,8 +1,9 @@
 """All transactions of this broker, by id and by producer id, and their log: changed together.
 
 `write` is the way to change a transaction: it appends the record, then lets the transaction take
-the step. An operation that cannot be written has changed nothing. Only what follows from the record
-before and from durable markers, Complete, is taken first and written later (`complete`).
+the step. An operation that cannot be written has changed nothing. What a start finds without its
+record is taken first and written later: Complete, which follows from the record before and from
+durable markers (`complete`), and an Ongoing whose data come beside it (`add`).
 
 The number of ids is bounded (`barnabas.transactional.ids.max`) and counted: clients that make up a
 new id for each start would otherwise fill the memory until the ids expire. So is the number of
@@ -24,6 +25,9 @@ from broker.transactions.transaction_step import TransactionStep
 from protocol.errors import ErrorCode
 
 NAMED_MAX: Final = 20  # transactions that cannot be ended, at a time
+
+# What is written later is small, so that nothing but the disk can refuse it then.
+LATE_PLACES_MAX: Final = 32
 
 _ADMITTING: Final = (TransactionState.EMPTY, TransactionState.ONGOING)
 
@@ -65,6 +69,24 @@ class TransactionStore:
             raise
         self._take(transaction, step)
         transaction.written = written
+
+    def add(self, transaction: Transaction, step: TransactionStep) -> None:
+        """Take a step that adds partitions, whose data come in this turn of the loop.
+
+        The record comes later, if at all: a start that finds the data adds their partitions. That
+        of a large transaction is written now. Raises TransactionError: nothing changed.
+        """
+        if self._is_small(transaction, step) and self.log.has_room(transaction.transactional_id):
+            self._take(transaction, step)
+            self.log.late.add(transaction)
+        else:
+            self.write(transaction, step)
+
+    def _is_small(self, transaction: Transaction, step: TransactionStep) -> bool:
+        if len(transaction.partitions) + len(step.added) > LATE_PLACES_MAX:  # topics
+            return False
+        count = transaction.partition_count + sum(map(len, step.added.values()))
+        return count <= LATE_PLACES_MAX
 
     def complete(self, transaction: Transaction, step: TransactionStep) -> None:
         """Take a step to Complete*; all markers are durable. Its record comes later, if at all."""

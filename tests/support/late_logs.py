@@ -39,12 +39,17 @@ def offline(*names: str) -> Iterator[None]:
 
 
 async def opened_transaction(directory: Path, *numbers: int) -> tuple[Rig, Transactor]:
-    """Return a broker with three partitions, and a producer with data in some of them."""
+    """Return a broker with three partitions, and a producer with data in some of them.
+
+    The record of its transaction is in the log.
+    """
     rig = rig_of(directory)
     await create(rig, "t", 3)
     producer = await begin(rig, "id")
     for number in numbers:
         assert (await producer.produce("t", number)).error_code == 0
+    state_log = rig.services.transactions.store.log
+    state_log.append_if_late(rig.services.transactions.find("id"))
     return rig, producer
 
 

@@ -372,6 +372,10 @@ async def test_the_partitions_of_one_request_join_in_one_record(rig, producer):
     answers = (await rig.call(body, 12)).responses[0].partition_responses
     assert [one.error_code for one in answers] == [0, 0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert list(state_of(rig).places()) == [("a", 0), ("a", 1), ("a", 2)]
+    late = rig.services.transactions.store.log.late
+    async with asyncio.timeout(20):
+        while late.count:
+            await asyncio.sleep(0.01)
     after = sum(log_of(rig, TRANSACTION_TOPIC, number).end_offset for number in (0, 1))
     assert after == before + 1
 

@@ -7,8 +7,11 @@ import pytest
 
 from broker.metadata.image import CONFIG_TOPIC
 from broker.metadata.topic_rules import GROUP_TOPIC, TRANSACTION_TOPIC
+from broker.runtime.clock import MS_NS
 from broker.transactions import endings, timeouts
+from broker.transactions.state_log import DURABLE_TIMEOUT_MS
 from broker.transactions.transaction import EPOCH_LAST
+from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import (
@@ -129,6 +132,30 @@ async def test_requests_that_wait_for_an_end_wait_side_by_side(rig, producer, mo
     assert sum(waited) < 2 * waited[0]
     rig.services.appends.drain()
     assert await ending == 0
+
+
+async def test_requests_that_wait_for_a_stuck_disk_wait_side_by_side(rig, producer, monkeypatch):
+    """An implicit add after TV1 waits for a record; five of them for no longer than one."""
+    assert await producer.add("a", [0]) == [0]
+    assert not (await producer.produce(version=9)).error_code
+    assert await producer.end(version=4) == 0
+    transactions = rig.services.transactions
+    clock = mock.Mock(wraps=rig.services.clock)
+    passed_ms = [0]
+    clock.monotonic_ns = lambda: passed_ms[0] * MS_NS
+    waited = []
+
+    async def durable(_, timeout_ms):
+        waited.append(timeout_ms)
+        await asyncio.sleep(0)
+        passed_ms[0] += timeout_ms
+        raise TransactionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    monkeypatch.setattr(transactions, "clock", clock)
+    monkeypatch.setattr(transactions.store.log, "durable", durable)
+    await asyncio.gather(*(transactions.line_up("t") for _ in range(5)))
+    assert waited == [DURABLE_TIMEOUT_MS]
+    assert not transactions.waiting_count
 
 
 def stuck(rig, number):

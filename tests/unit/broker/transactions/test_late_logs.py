@@ -302,6 +302,7 @@ async def test_an_end_at_the_last_epoch_does_not_overtake_a_log_that_opens(tmp_p
     found = store.by_id["id"]
     found.epoch = producer.epoch = EPOCH_LAST
     assert (await producer.produce("t", 1)).error_code == 0
+    store.log.append_if_late(found)
     add_unrecorded(rig, 0, producer)
     again = await restarted(rig, producer, "t-0")
     ids = again.services.producer_ids

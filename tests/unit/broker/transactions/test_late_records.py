@@ -1,4 +1,4 @@
-"""The record Complete comes after the answer to EndTxn, or never: nothing rests on it."""
+"""The records that come later, or never, since nothing rests on them: Complete and Ongoing."""
 
 import asyncio
 
@@ -10,6 +10,7 @@ from broker.transactions.state_replay import read_states
 from broker.transactions.transaction import EPOCH_LAST, Transaction
 from broker.transactions.transaction_errors import TransactionError
 from broker.transactions.transaction_states import TransactionState
+from broker.transactions.transaction_store import LATE_PLACES_MAX
 from protocol.errors import ErrorCode
 from storage.errors import AppendFailed
 from storage.log import Log
@@ -19,7 +20,7 @@ from tests.support.transaction_client import SETTINGS, begin
 
 TV1, TV2 = 4, 5  # versions of EndTxn
 OF_PRODUCE = {TV1: 9, TV2: 12}
-EMPTY, ONGOING, PREPARE, _, COMPLETE, _ = TransactionState
+EMPTY, ONGOING, PREPARE, PREPARE_ABORT, COMPLETE, _ = TransactionState
 ONE_LOG = {**SETTINGS, "transaction_state_log_num_partitions": "1"}
 
 
@@ -67,10 +68,58 @@ async def until_written(rig):
 @pytest.mark.parametrize("version", [TV1, TV2])
 async def test_a_transaction_that_follows_at_once_takes_the_place_of_complete(producer, version):
     await run(producer, version, 3)
-    assert states(producer.rig) == [EMPTY, *[ONGOING, PREPARE] * 3]
+    each = [ONGOING, PREPARE] if version == TV1 else [PREPARE]
+    assert states(producer.rig) == [EMPTY, *each * 3]
     assert late(producer.rig).count == 1
     await until_written(producer.rig)
-    assert states(producer.rig) == [EMPTY, *[ONGOING, PREPARE] * 3, COMPLETE]
+    assert states(producer.rig) == [EMPTY, *each * 3, COMPLETE]
+
+
+async def test_a_transaction_that_lasts_gets_its_record(producer):
+    for number in (0, 1):
+        assert not (await producer.produce("a", number)).error_code
+    assert states(producer.rig) == [EMPTY]
+    await until_written(producer.rig)
+    assert states(producer.rig) == [EMPTY, ONGOING]
+    assert not (await producer.produce("a", 1)).error_code, "nothing is added"
+    assert not late(producer.rig).count
+
+
+async def test_a_request_to_add_what_is_late_is_answered_when_it_is_durable(producer):
+    assert not (await producer.produce("a", 0)).error_code
+    assert states(producer.rig) == [EMPTY]
+    assert await producer.add("a", [0]) == [0]
+    log = producer.rig.services.partitions.get(TRANSACTION_TOPIC, 0).log
+    assert states(producer.rig) == [EMPTY, ONGOING]
+    assert log.durable_offset == log.end_offset
+    assert not late(producer.rig).count
+
+
+async def test_the_record_of_many_partitions_is_written_at_once(producer):
+    await create(producer.rig, "many", LATE_PLACES_MAX)
+    for number in range(LATE_PLACES_MAX):
+        assert not (await producer.produce("many", number)).error_code
+    await until_written(producer.rig)
+    known = len(states(producer.rig))
+    assert not (await producer.produce("a", 0)).error_code
+    assert states(producer.rig)[known:] == [ONGOING]
+
+
+async def test_a_stop_writes_what_is_open(producer, tmp_path):
+    assert not (await producer.produce("a", 0)).error_code
+    assert await producer.rig.close()
+    producer.rig = Rig(tmp_path / "data", **ONE_LOG)
+    assert states(producer.rig) == [EMPTY, ONGOING]
+    await producer.rig.services.transactions.loading.load()
+    assert await producer.end() == 0
+
+
+async def test_a_new_instance_ends_what_is_late(producer):
+    assert not (await producer.produce("a", 0)).error_code
+    while (await producer.init()).error_code:
+        await asyncio.sleep(0.01)
+    assert states(producer.rig)[1:] == [PREPARE_ABORT, EMPTY]
+    await run(producer, TV2)
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])
@@ -87,7 +136,7 @@ async def test_a_start_completes_what_a_crash_has_left_without_it(
     producer, tmp_path, version, is_open
 ):
     await run(producer, version)
-    if is_open:  # the next transaction, whose record is in the log before its data
+    if is_open:  # the next transaction: with TV1, its record is in the log before its data
         if version == TV1:
             assert await producer.add("a", [0]) == [0]
         assert not (await producer.produce("a", 0, version=OF_PRODUCE[version])).error_code
@@ -96,7 +145,7 @@ async def test_a_start_completes_what_a_crash_has_left_without_it(
     await crash(producer.rig)
     producer.rig = Rig(tmp_path / "data", **ONE_LOG)
     transactions = producer.rig.services.transactions
-    assert states(producer.rig)[-1] is (ONGOING if is_open else PREPARE)
+    assert states(producer.rig)[-1] is (ONGOING if is_open and version == TV1 else PREPARE)
     await transactions.loading.load()
     assert transactions.find("t").state is (ONGOING if is_open else COMPLETE)
     log = producer.rig.services.partitions.get("a", 0).log
@@ -149,7 +198,7 @@ async def test_it_never_follows_the_record_that_lets_data_in_after_an_end_of_tv1
     await run(producer, TV1)
     await run(producer, TV2)  # its data come once the id is open to them
     await until_written(producer.rig)
-    assert states(producer.rig) == [EMPTY, ONGOING, PREPARE, EMPTY, ONGOING, PREPARE, COMPLETE]
+    assert states(producer.rig) == [EMPTY, ONGOING, PREPARE, EMPTY, PREPARE, COMPLETE]
 
 
 async def test_it_comes_when_a_full_disk_has_room(producer, monkeypatch):
