@@ -140,6 +140,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "test_transactions_clients": (*TRANSACTIONS, "tests/interop/programs/*"),
     "test_transactions_command": TRANSACTIONS,
     "test_transactions_move": (*TRANSACTIONS, *LOG),
+    "test_transactions_prepared": (*TRANSACTIONS, *LOG),
     "test_acl_rule": ("broker/security/acl/*",),
     "test_acls": (
         "broker/security/acl/*",
