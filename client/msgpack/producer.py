@@ -35,6 +35,7 @@ from protocol.records import Record
 
 REQUEST_TIMEOUT_S: Final = 30.0
 TIMESTAMP_MS_MAX: Final = (1 << 63) - 1
+NO_TIMESTAMP: Final = -1
 
 
 class Sent(NamedTuple):
@@ -128,9 +129,9 @@ class Producer:
     ) -> Sent:
         """Queue a record; wait while the buffer is full or the topic cannot be looked up.
 
-        Raises UnknownPlace for an unknown topic, ValueError for a time before 1970 (as Kafka's
-        ProducerRecord), and TransportError if no broker answered about the topic for
-        `delivery_ms`.
+        A record with the time -1 has none. Raises UnknownPlace for an unknown topic, ValueError for
+        other times before 1970 (as Kafka's ProducerRecord), and TransportError if no broker
+        answered about the topic for `delivery_ms`.
         """
         self._check_alive()
         count = await self._partition_count(topic)
@@ -140,8 +141,11 @@ class Producer:
             raise UnknownPlace(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
         if timestamp_ms is None:
             timestamp_ms = self._wall_ns() // 1_000_000
-        elif not 0 <= timestamp_ms <= TIMESTAMP_MS_MAX:
-            raise ValueError(f"timestamp {timestamp_ms} is not between 0 and {TIMESTAMP_MS_MAX} ms")
+        elif not NO_TIMESTAMP <= timestamp_ms <= TIMESTAMP_MS_MAX:
+            raise ValueError(
+                f"timestamp {timestamp_ms} is neither -1, for none, nor between 0 and"
+                f" {TIMESTAMP_MS_MAX} ms"
+            )
         record = Record(0, timestamp_ms, key, value, tuple(headers))
         size = record_bytes(record)
         while not self._held.room(size):

@@ -61,6 +61,17 @@ async def test_a_batch_that_is_too_large_is_split_and_each_record_has_its_own_of
     assert (one.tally.acknowledged_count, one.tally.failed_count) == (2, 1)
 
 
+async def test_a_record_may_have_no_time():
+    """As `barnabas consume --json` writes it."""
+    script = Script()
+    async with MsgpackPeer(script) as peer, Producer(peer.address) as one:
+        await one.send("t", b"v", timestamp_ms=-1)
+        for refused in (-2, 1 << 63):
+            with pytest.raises(ValueError, match=f"timestamp {refused} is neither -1"):
+                await one.send("t", b"v", timestamp_ms=refused)
+    assert [found.timestamp for found in read_records(script.batches[0], size_max=99)] == [-1]
+
+
 async def test_a_record_arrives_unchanged_and_its_offset_is_returned():
     script = Script(partition_count=3)
     async with (
