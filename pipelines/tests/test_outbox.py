@@ -157,6 +157,28 @@ def test_what_was_written_is_found_behind_much_that_others_wrote(topic, life):
     assert write(topic, found, life(0)) == (0, 100)
 
 
+def test_what_was_written_is_found_where_the_search_begins_in_the_middle_of_it(topic, life):
+    """The first look back reads only a part of the responses that are under way then."""
+    large = {"kafka.batch.size": "100000"}
+    found = [row | {"key": "k", "value": row["value"] + 1000 * "x"} for row in rows("a", 6000)]
+    assert write(topic, found, life(0), **large) == (6000, 0)
+    assert write(topic, [found[0]] * 8000, **large) == (8000, 0)
+    assert write(topic, found, life(0), **large) == (0, 6000)
+
+
+def test_a_topic_may_come_up_while_batches_of_another_are_under_way(topic, broker, life):
+    schema = pa.schema([("topic", pa.string()), ("value", pa.string())])
+    with Topic(broker.address) as other:
+        names = [topic.name] * 3000 + [other.name] * 3
+        found = [{"topic": name, "value": 1000 * "x"} for name in names]
+        table = pa.RecordBatch.from_pylist(found, schema=schema)
+        options = sink_options({"kafka.bootstrap.servers": topic.address})
+        for producer in (None, life(0)):
+            assert write_task(options, iter([table]), producer).sent_count == 3003
+        for each, count in ((topic, 6000), (other, 6)):
+            assert len(each.rows(("partition",))) == count
+
+
 def test_the_next_micro_batch_is_another_and_an_older_one_is_refused(topic, life):
     same = rows("a", 50)
     assert write(topic, same, life(0)) == (50, 0)

@@ -24,6 +24,8 @@ from pyspark_barnabas.wire.errors import (
     DataLost,
     UnknownTopic,
 )
+from pyspark_barnabas.wire.fetcher import Fetcher, FetchPlan
+from pyspark_barnabas.wire.protocol import LATEST
 
 
 def records(count, size=20, first=0):
@@ -52,6 +54,18 @@ def test_a_topic_that_grows_while_it_is_read_ends_where_it_was_planned(topic):
     (partition,) = reader.partitions()
     topic.append(0, records(10))
     assert sum(table.num_rows for table in reader.read(partition)) == 10
+
+
+def test_a_reader_that_has_seen_enough_leaves_no_response_to_others(topic):
+    for first in range(0, 500, 10):
+        topic.append(0, records(10, first=first))
+    at = (topic.name, 0)
+    for _ in Fetcher(topic.cluster, FetchPlan(10_000, bytes=1000), *at, 0, 500):
+        assert topic.cluster.list_offsets({at: LATEST}) == {at: 500}  # the next fetch is under way
+        break
+    assert topic.cluster.list_offsets({at: LATEST}) == {at: 500}
+    read = Fetcher(topic.cluster, FetchPlan(10_000, bytes=1000), *at, 0, 500)
+    assert sum(batch.record_count for _, batches in read for batch in batches) == 500
 
 
 def test_an_empty_topic_has_no_rows(topic):

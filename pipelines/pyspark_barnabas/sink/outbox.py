@@ -101,7 +101,7 @@ class Outbox:
         self._outgoing: dict[TopicPartition, _Outgoing] = {}
         self._size = 0
         self._unacknowledged: dict[TopicPartition, bytearray] = {}
-        self._sent: list[tuple[Connection, list[TopicPartition]]] = []
+        self._sent: list[tuple[Connection, int, list[TopicPartition]]] = []
         self.sent_count = 0
         self.skipped_count = 0
         self.first_place: tuple[str, int, int] | None = None  # topic, partition, offset
@@ -208,8 +208,7 @@ class Outbox:
                 {at: self._unacknowledged[at] for at in part},
                 transactional_id,
             )
-            connection.send(protocol.PRODUCE, body)
-            self._sent.append((connection, part))
+            self._sent.append((connection, connection.send(protocol.PRODUCE, body), part))
 
     def _await_acknowledgements(self) -> None:
         """Wait until everything sent is acknowledged; send the rest again."""
@@ -222,8 +221,8 @@ class Outbox:
             self._post()
         sent, self._sent = self._sent, []
         reason = ""
-        for connection, part in sent:
-            answer = parse(protocol.read_produce, connection.receive())
+        for connection, number, part in sent:
+            answer = parse(protocol.read_produce, connection.receive(number))
             for at in part:
                 code, said, offset = answer.get(at, Produced(NOT_LEADER, "", -1))
                 if code in (0, _DUPLICATE):

@@ -1,9 +1,11 @@
-"""One connection to one broker: sends requests, receives the responses in the same order.
+"""One connection to one broker: sends requests, receives the response to each.
 
 When it opens, a connection asks for the broker's API versions, and refuses a broker that lacks one
 in `pyspark_barnabas.wire.protocol`. `send` and `receive` are separate, so that a reader has its
-next fetch under way while it decodes the last. Socket failures are OSError (ConnectionLost,
-TimeoutError); the caller decides whether to retry.
+next fetch under way while it decodes the last. Others may use the connection meanwhile: a response
+that comes before the one that is waited for is kept for its request, or dropped if its sender has
+forgotten it. Socket failures are OSError (ConnectionLost, TimeoutError); the caller decides whether
+to retry.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class Connection:
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
-        self._waiting: deque[int] = deque()
+        self._waiting: deque[int] = deque()  # requests without a response, in their order
+        self._kept: dict[int, bytearray] = {}  # responses that nobody has received yet
+        self._forgotten: set[int] = set()  # of those waiting
         self._served: dict[int, tuple[int, int]] = {}
         self._socket = socket.create_connection((host, port), timeout_ms / 1000)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -80,19 +84,34 @@ class Connection:
 
     def call(self, api_key: int, body: bytes) -> bytearray:
         """Send a request and return the body of its response."""
-        self.send(api_key, body)
-        return self.receive()
+        return self.receive(self.send(api_key, body))
 
-    def send(self, api_key: int, body: bytes) -> None:
-        """Send a request; a later `receive` returns its response."""
+    def send(self, api_key: int, body: bytes) -> int:
+        """Send a request, and return its number, for `receive`."""
         if api_key in ADMIN_VERSIONS:
             self._require(api_key, ADMIN_VERSIONS[api_key])
         self._correlation_id += 1
         self._socket.sendall(request(api_key, self._correlation_id, self._client_id, body))
         self._waiting.append(self._correlation_id)
+        return self._correlation_id
 
-    def receive(self) -> bytearray:
-        """Return the body of the oldest outstanding response."""
+    def receive(self, number: int) -> bytearray:
+        """Return the body of the response to the request of that number, once."""
+        while number not in self._kept:
+            found, body = self._next()
+            if found in self._forgotten:
+                self._forgotten.discard(found)
+            else:
+                self._kept[found] = body
+        return self._kept.pop(number)
+
+    def forget(self, number: int) -> None:
+        """Drop the response to a request, which nobody will receive."""
+        if self._kept.pop(number, None) is None:
+            self._forgotten.add(number)
+
+    def _next(self) -> tuple[int, bytearray]:
+        """Return the oldest outstanding response, with the number of its request."""
         head = self._exactly(_size.size + _CORRELATION_BYTES)
         size, correlation_id = struct.unpack(">ii", head)
         wanted = self._waiting.popleft()
@@ -101,7 +120,7 @@ class Connection:
                 f"{self.address} answered with {size} bytes for request {correlation_id}, "
                 f"not for {wanted}: check that this is the port of a Kafka listener"
             )
-        return self._exactly(size - _CORRELATION_BYTES)
+        return wanted, self._exactly(size - _CORRELATION_BYTES)
 
     def _exactly(self, size: int) -> bytearray:
         data = bytearray(size)

@@ -54,10 +54,18 @@ class Fetcher:
         self._offset = start
         self._end = end
         self._bytes = plan.bytes
-        self._under_way: Connection | None = None
+        self._under_way: tuple[Connection, int] | None = None  # with the request's number
 
     def __iter__(self) -> Iterator[tuple[protocol.Fetched, list[Batch]]]:
         """Yield what each fetch returns. Raises CorruptBatch, with offsets, for damage."""
+        try:
+            yield from self._fetched()
+        finally:  # a caller may have found what it looked for
+            if self._under_way is not None:
+                connection, number = self._under_way
+                connection.forget(number)
+
+    def _fetched(self) -> Iterator[tuple[protocol.Fetched, list[Batch]]]:
         idle_since = self._cluster.clock.elapsed_ms()
         while self._offset < self._end:
             what = f"reading {self._name} from offset {self._offset}"
@@ -87,17 +95,17 @@ class Fetcher:
         """Send the next request; if that fails, `_fetch` finds none under way and sends it."""
         try:
             leader = self._cluster.leader(*self._at)
-            leader.send(protocol.FETCH, self._request())
-            self._under_way = leader
+            self._under_way = leader, leader.send(protocol.FETCH, self._request())
         except (OSError, Retriable):
             self._cluster.close()
 
     def _fetch(self) -> protocol.Fetched:
-        connection, self._under_way = self._under_way, None
-        if connection is None:
-            connection = self._cluster.leader(*self._at)
-            connection.send(protocol.FETCH, self._request())
-        fetched = parse(protocol.read_fetch, connection.receive())
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            leader = self._cluster.leader(*self._at)
+            under_way = leader, leader.send(protocol.FETCH, self._request())
+        connection, number = under_way
+        fetched = parse(protocol.read_fetch, connection.receive(number))
         if fetched.error != OFFSET_OUT_OF_RANGE:
             check_partition(fetched.error, f"reading {self._name} from {self._offset}")
         return fetched

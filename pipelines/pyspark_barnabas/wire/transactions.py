@@ -291,9 +291,8 @@ def _together(
     every = list(bodies)
     for start in range(0, len(every), _TOGETHER):
         names = every[start : start + _TOGETHER]
-        for name in names:
-            connection.send(api_key, bodies[name])
-        responses = [connection.receive() for _ in names]
+        numbers = [connection.send(api_key, bodies[name]) for name in names]
+        responses = [connection.receive(number) for number in numbers]
         for name, response in zip(names, responses, strict=True):
             found[name] = parse(read, response)
     return found
