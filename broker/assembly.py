@@ -336,8 +336,10 @@ def _commit_and_appends(
     """Make the two that need each other: the end of a flush lets queued appends continue."""
 
     def advanced(partition: Partition) -> None:
-        purgatory.notify(partition)
-        appends.drain()
+        if partition.watchers or partition.sleepers:
+            purgatory.notify(partition)
+        if appends.queued:
+            appends.drain()
 
     commit = GroupCommit(flush_pool, advanced, metrics, clock)
     appends = AppendQueue(

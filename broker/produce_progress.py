@@ -74,7 +74,13 @@ class ProduceProgress:
         "timeout_ms",
     )
 
-    def __init__(self, request: Request, services: Services, standing: Standing | None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        services: Services,
+        standing: Standing | None,
+        response: ProduceResponse | None = None,
+    ) -> None:
         body: ProduceRequest = request.body
         header = request.header
         self.acks = body.acks
@@ -93,7 +99,7 @@ class ProduceProgress:
         self.request = request
         self.services = services
         self.standing = standing  # of a request that has waited, or whose batches wait
-        self.response = ProduceResponse()
+        self.response = ProduceResponse() if response is None else response
         self.outstanding = 0
         self.failures: set[ErrorCode] = set()
         self.pending: Pending | None = None

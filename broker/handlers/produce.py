@@ -36,6 +36,7 @@ from functools import partial
 from broker.error_mapping import BatchRefused
 from broker.large_produces import (
     LARGE,
+    LARGE_BYTES,
     PARTITION_BYTES_MIN,
     Piece,
     in_steps,
@@ -73,9 +74,11 @@ def handle(
 ) -> ProduceResponse | Pending | Steps | Coroutine[None, None, Answer] | None:
     """Append every batch, then answer as `acks` asks."""
     body: ProduceRequest = request.body
+    large = services.large_produces
+    if not large.lines.waiting and (usual := _append_usual(request, body, services)) is not None:
+        return usual
     if body.acks not in ACKS_VALID:
         return refusing(body, ErrorCode.INVALID_REQUIRED_ACKS)
-    large = services.large_produces
     is_long = request.frame_bytes > LARGE * PARTITION_BYTES_MIN and is_large(request)
     if body.transactional_id != "" and (is_long or request.connection in large.lines.waiting):
         progress = ProduceProgress(request, services, standing_of(request, services))
@@ -88,6 +91,71 @@ def handle(
             if free is not None:
                 return _append_after(free, request, services, standing_of(request, services))
     return _append_all(request, services, None)
+
+
+def _append_usual(
+    request: Request, body: ProduceRequest, services: Services
+) -> ProduceResponse | Pending | None:
+    """Append the one batch of a usual request; return None, with nothing done, for any other.
+
+    Nothing stands before such a batch: no transaction, no preparation, no queue. An account of the
+    request is made only where the batch is refused, or must become durable first.
+    """
+    topics, acks = body.topic_data, body.acks
+    if (
+        body.transactional_id is not None
+        or (acks != 1 and acks != ACKS_ALL)
+        or len(topics) != 1
+        or len(topics[0].partition_data) != 1
+        or request.frame_bytes > LARGE_BYTES
+    ):
+        return None
+    (topic,) = topics
+    (data,) = topic.partition_data
+    name = topic.name
+    if request.header.api_version >= TOPIC_ID_VERSION:
+        if (known := services.topics.by_id(topic.topic_id)) is None:
+            return None
+        name = known.name
+    partition, records = services.partitions.find(name, data.index), data.records
+    if partition is None or not isinstance(records, memoryview) or name in INTERNAL_TOPICS:
+        return None
+    config, appends = partition.log.config, services.appends
+    if (
+        config.compression_type != AS_PRODUCED
+        or COMPACT in config.cleanup_policy
+        or services.config.barnabas_validate_records
+        or not appends.has_turn(partition)
+    ):
+        return None
+    partition.produces += 1
+    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    answers = TopicProduceResponse(
+        name=topic.name, topic_id=topic.topic_id, partition_responses=[answer]
+    )
+    response = ProduceResponse(responses=[answers])
+    try:
+        appended = appends.append(partition, records, services.clock.now_ms())
+    except (StorageError, RecordError, BatchRefused) as error:
+        progress = ProduceProgress(request, services, None, response)
+        progress.refused(answer, error, records, name)
+        return _ended(progress)
+    answer.base_offset, last_offset, answer.log_append_time_ms, answer.log_start_offset, _ = (
+        appended
+    )
+    if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+        progress = ProduceProgress(request, services, None, response)
+        progress.appended(partition, answer, appended)
+        return _ended(progress)
+    return response
+
+
+def _ended(progress: ProduceProgress) -> ProduceResponse | Pending:
+    """Return the answer of a request whose batches have been looked at, or what will have it."""
+    if progress.outstanding == 0:
+        return progress.response
+    progress.pending = Pending()
+    return progress.pending
 
 
 async def _append_after(
@@ -186,10 +254,7 @@ def _append_all(
             admission.end_turn()
     if progress.acks == 0:
         return _without_answer(request, progress)
-    if progress.outstanding == 0:
-        return progress.response
-    progress.pending = Pending()
-    return progress.pending
+    return _ended(progress)
 
 
 def _append(

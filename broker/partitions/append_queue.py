@@ -74,7 +74,7 @@ class AppendQueue:
         self._flush_stall_ns = flush_stall_ms * MS_NS
         self._metrics = metrics
         self._clock = clock
-        self._queued: dict[Partition, None] = {}
+        self.queued: dict[Partition, None] = {}  # which have batches that wait
         self._to_look_at: dict[Partition, None] = {}  # by the current drain, in turn
         self._draining = False
         self._pool = pool
@@ -154,13 +154,13 @@ class AppendQueue:
 
     def _enqueue(self, partition: Partition, queued: QueuedAppend) -> None:
         partition.queue.append(queued)
-        self._queued[partition] = None
+        self.queued[partition] = None
         self._metrics.appends_queued += 1
         self._metrics.appends_queued_now += 1
 
     def drain(self) -> None:
         """Let queued appends through as far as the disk has caught up. Called after each flush."""
-        self._drain(self._queued)
+        self._drain(self.queued)
 
     def _drain(self, partitions: Iterable[Partition]) -> None:
         """Look at `partitions`, one append of each in turn.
@@ -188,7 +188,7 @@ class AppendQueue:
                 if partition.queue:
                     to_look_at[partition] = None
                 else:
-                    self._queued.pop(partition, None)
+                    self.queued.pop(partition, None)
                 self._metrics.appends_queued_now -= 1
                 self._prepared.let_go(queued)
                 self._append_now(queued)
@@ -230,7 +230,7 @@ class AppendQueue:
     def sweep(self) -> None:
         """Refuse the appends that have waited too long, then let others through."""
         now_ns = self._clock.monotonic_ns()
-        for partition in tuple(self._queued):
+        for partition in tuple(self.queued):
             late = [queued for queued in partition.queue if queued.deadline_ns <= now_ns]
             if not late:
                 continue
@@ -241,12 +241,12 @@ class AppendQueue:
                 self._metrics.appends_timed_out += 1
                 self._refuse(queued, AppendTimedOut(partition.log.directory))
             if not partition.queue:
-                self._queued.pop(partition, None)
+                self.queued.pop(partition, None)
         self.drain()
 
     def drop(self, partition: Partition, error: Exception) -> None:
         """Refuse everything queued for a partition that is being removed."""
-        self._queued.pop(partition, None)
+        self.queued.pop(partition, None)
         while partition.queue:
             self._refuse(partition.queue.popleft(), error)
 

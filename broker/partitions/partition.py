@@ -240,6 +240,10 @@ class Partitions:
         log = partition.log
         return self._by_key.get((log.topic, log.partition)) is partition
 
+    def find(self, topic: str, number: int) -> Partition | None:
+        """Return a partition whose log is open, or None."""
+        return self._by_key.get((topic, number))
+
     def get(self, topic: str, number: int) -> Partition:
         """Return a partition.
 

@@ -15,7 +15,7 @@ Bytes behind a body are ignored and counted: Kafka 4.3 ignores them too (tried).
 
 import struct
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from protocol.api_keys import ApiKey
 from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
@@ -23,10 +23,12 @@ from protocol.errors import DecodeError, TakesLong, UnknownApiKey, UnsupportedVe
 from protocol.java_text import JAVA
 from protocol.kafka.codec import Decoder, Encoder, decoder, encoder, step_encoder
 from protocol.kafka.primitives import read_uvarint, skip_tags
-from protocol.kafka.produce_scan import names_many
+from protocol.kafka.produce_scan import FLEXIBLE_SINCE, names_many
+from protocol.kafka.usual_produce import UsualProduces, usual_answer
 from protocol.likely_mistakes import of_kafka_frame
 from protocol.wire import Buffer, message_spec
 
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 _KEY = struct.Struct(">h")
 _REQUEST_HEADER = struct.Struct(">hhih")
 _RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
@@ -43,13 +45,14 @@ class KafkaDialect:
     Codecs are compiled when a client first uses a version.
     """
 
-    __slots__ = ("_decoders", "_encoders", "_served", "trailing_bytes_ignored")
+    __slots__ = ("_decoders", "_encoders", "_served", "_usual", "trailing_bytes_ignored")
 
     def __init__(self, served: Mapping[int, ServedApi]) -> None:
         self._served = dict(served)
         # (api key, version) -> function and whether the version is flexible.
         self._decoders: dict[tuple[int, int], tuple[Decoder, bool]] = {}
         self._encoders: dict[tuple[int, int], tuple[Encoder, struct.Struct]] = {}
+        self._usual = UsualProduces()
         self.trailing_bytes_ignored = 0
 
     def api_of(self, frame: memoryview) -> int:
@@ -78,22 +81,16 @@ class KafkaDialect:
             if api_key not in self._served:
                 raise UnknownApiKey(api_key, of_kafka_frame(frame))
             found = self._make_decoder(api_key, version)
+        is_flexible_produce = api_key == _PRODUCE and version >= FLEXIBLE_SINCE
+        if is_flexible_produce and (usual := self._usual.read(frame, version, size)) is not None:
+            client_id, produce = usual
+            header = RequestHeader(api_key, version, correlation_id, client_id)
+            return DecodedRequest(header, produce)
         is_long = len(frame) > QUICK_BYTES_MAX and not in_thread
         if is_long and api_key != ApiKey.PRODUCE:
             raise TakesLong(f"{len(frame)} bytes of a request")
         decode, is_flexible = found
-        position = _REQUEST_HEADER.size
-        client_id = None
-        if size >= 0:
-            end = position + size
-            if end > len(frame):
-                raise DecodeError(
-                    f"client id has {size} bytes, {len(frame) - position} remain in the request"
-                )
-            client_id = frame[position:end].tobytes().decode("utf-8", JAVA)
-            position = end
-        elif size != -1:
-            raise DecodeError(f"client id had invalid length {size}")
+        client_id, position = _client_id(frame, size)
         if is_long and names_many(frame, position, version):
             raise TakesLong(f"{len(frame)} bytes of a request that names much")
         if is_flexible:
@@ -101,6 +98,8 @@ class KafkaDialect:
         body, position = decode(frame, position)
         if position != len(frame):
             self.trailing_bytes_ignored += len(frame) - position
+        elif is_flexible_produce:
+            self._usual.learn(frame, version, client_id, size, body)
         return DecodedRequest(RequestHeader(api_key, version, correlation_id, client_id), body)
 
     def encode_response(self, header: RequestHeader, response: Any) -> list[Buffer]:
@@ -108,6 +107,8 @@ class KafkaDialect:
 
         Records of 1,024 bytes and more are buffers of their own. Raises EncodeError.
         """
+        if header.api_key == _PRODUCE and (usual := usual_answer(header, response)) is not None:
+            return [usual]
         found = self._encoders.get((header.api_key, header.api_version))
         if found is None:
             found = self._make_encoder(header.api_key, header.api_version)
@@ -173,6 +174,21 @@ def _framed(head: bytearray, parts: list[Buffer]) -> list[Buffer]:
         size = sum(map(len, parts))
     _SIZE.pack_into(head, 0, size - _SIZE.size)
     return parts
+
+
+def _client_id(frame: memoryview, size: int) -> tuple[str | None, int]:
+    """Return the client id of `size` bytes, and the position after it."""
+    position = _REQUEST_HEADER.size
+    if size >= 0:
+        end = position + size
+        if end > len(frame):
+            raise DecodeError(
+                f"client id has {size} bytes, {len(frame) - position} remain in the request"
+            )
+        return frame[position:end].tobytes().decode("utf-8", JAVA), end
+    if size != -1:
+        raise DecodeError(f"client id had invalid length {size}")
+    return None, position
 
 
 def _skip_header_tags(frame: memoryview, position: int) -> int:

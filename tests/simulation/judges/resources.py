@@ -283,7 +283,7 @@ def at_rest(
         "answers to be written": len(network.writes._senders),
         "walks over records": services.record_work._running,
         "partitions with waiting requests": len(commit._waiting),
-        "partitions with queued appends": len(appends._queued) + len(appends._to_look_at),
+        "partitions with queued appends": len(appends.queued) + len(appends._to_look_at),
         "partitions whose end is loaded": len(appends._loading),
         "bytes unflushed": services.logs.unflushed_bytes,
         "answers made in steps": int(serving.dispatcher._stepper.is_busy),

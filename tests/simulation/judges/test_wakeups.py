@@ -29,7 +29,7 @@ def broker_with(*connections):
     services = SimpleNamespace(
         partitions=partitions,
         commit=SimpleNamespace(_waiting=[]),
-        appends=SimpleNamespace(_queued=[]),
+        appends=SimpleNamespace(queued=[]),
     )
     network = SimpleNamespace(queue=queue, budget=SimpleNamespace(full=False))
     return SimpleNamespace(
@@ -96,7 +96,7 @@ def test_what_waits_for_a_removed_partition():
     here, gone, log = partition_of("here"), partition_of("gone"), partition_of("__cluster_metadata")
     services.partitions._by_key = {("here", 0): here, ("gone", 0): partition_of("gone")}
     services.commit._waiting += [here, gone, log]
-    services.appends._queued += [here, gone]
+    services.appends.queued += [here, gone]
     assert lost(broker) == [
         "requests wait for gone-0, which was removed",
         "appends are queued for gone-0, which was removed",

@@ -48,7 +48,7 @@ def lost(broker: Broker) -> list[str]:
     served = services.partitions._by_key
     for what, waiting in (
         ("requests wait", services.commit._waiting),
-        ("appends are queued", services.appends._queued),
+        ("appends are queued", services.appends.queued),
     ):
         for partition in waiting:
             log = partition.log

@@ -183,8 +183,8 @@ async def costs(
 
 # Functions of the house and of C, turns, writes and file calls, each of COUNT requests.
 BOUNDS: dict[tuple[Ask, bool], tuple[float, ...]] = {
-    (ask_produce, False): (66, 56, 0.2, 1, 1),
-    (ask_produce, True): (44, 46, 0.2, 0.1, 1),
+    (ask_produce, False): (60, 56, 0.2, 1, 1),
+    (ask_produce, True): (38, 44, 0.2, 0.1, 1),
     (ask_fetch, False): (86, 60, 0.2, 1, 1.5),
     (ask_fetch, True): (66, 50, 0.2, 0.1, 1.5),
 }

@@ -88,7 +88,7 @@ MUTANTS = (
                 if partition.queue:
                     to_look_at[partition] = None
                 else:
-                    self._queued.pop(partition, None)
+                    self.queued.pop(partition, None)
                 self._metrics.appends_queued_now -= 1
                 self._prepared.let_go(queued)
                 self._append_now(queued)
@@ -100,7 +100,7 @@ MUTANTS = (
                 if partition.queue:
                     to_look_at[partition] = None
                 else:
-                    del self._queued[partition]
+                    del self.queued[partition]
 """,
             ),
         ),

@@ -338,7 +338,7 @@ async def test_the_first_of_many_refused_records_are_named_and_all_are_counted(
     if version >= 8:
         assert "5000 record" in answer.error_message
     assert rig.services.partitions.get("t", 0).log.end_offset == 0
-    assert rig.services.appends._queued == {}
+    assert rig.services.appends.queued == {}
 
 
 async def test_records_refused_after_queueing_are_named_too(rig: Rig) -> None:

@@ -395,4 +395,4 @@ async def test_an_unexpected_error_of_one_append_affects_no_other(
     assert [name for name, _ in rig.outcomes[1:]] == ["b", "d"]
     assert (names(first), names(second)) == ([b"b"], [b"c", b"d"])
     assert [type(error) for error in reported] == [ZeroDivisionError] * 2
-    assert (rig.metrics.appends_queued_now, rig.queue._queued) == (0, {})
+    assert (rig.metrics.appends_queued_now, rig.queue.queued) == (0, {})

@@ -29,7 +29,7 @@ def test_prepared_batches_that_wait_take_bounded_memory(
         rig.clock.advance(30_001)
         rig.queue.sweep()
     assert rig.queue.prepared_bytes == 0
-    assert (rig.metrics.appends_queued_now, rig.queue._queued) == (0, {})
+    assert (rig.metrics.appends_queued_now, rig.queue.queued) == (0, {})
 
 
 def test_a_batch_that_stays_as_it_was_sent_is_memory_of_its_request() -> None:

@@ -84,7 +84,7 @@ async def test_a_queued_batch_is_authorised_again(rights: RightsRig, monkeypatch
     ask = {"acks": 1, "timeout_ms": 60_000}
     waiting = asyncio.create_task(rights.ask("PRODUCE", 9, **ask, topic_data=topics("t")))
     await asyncio.sleep(0.01)
-    assert appends._queued
+    assert appends.queued
     rights.allow()
     monkeypatch.undo()
     appends.drain()
