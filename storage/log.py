@@ -122,20 +122,22 @@ class Log(LogTrimming):
         if failed is not None:
             raise LogFailed(failed.path, failed.reason)
         header = verify_produced(batch, self._batch_bytes_max)
-        if header.attributes & TRANSACTIONAL:
+        # Unpacked at once: a field by its name takes half as long as all of them.
+        _, _, _, _, _, attributes, _, base_timestamp, max_timestamp, producer_id, _, _, _ = header
+        if attributes & TRANSACTIONAL:
             if not transaction:
-                raise NoTransaction(header.producer_id)
-            if header.producer_id < 0:
+                raise NoTransaction(producer_id)
+            if producer_id < 0:
                 raise InvalidRecord("A transactional batch has a producer id, this one has none")
         append_time_ms = NO_TIMESTAMP
         if self._stamps_append_time:
             append_time_ms = max(now_ms, self._append_time_ms)
         elif (
-            header.max_timestamp > now_ms + self._after_max_ms
-            or header.base_timestamp < now_ms - self._before_max_ms
+            max_timestamp > now_ms + self._after_max_ms
+            or base_timestamp < now_ms - self._before_max_ms
         ):
             check_timestamps(header, now_ms, self._before_max_ms, self._after_max_ms)
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             original = self.producers.check(header)
             if original is not None:
                 return Appended(
@@ -145,14 +147,14 @@ class Log(LogTrimming):
                     self.start_offset,
                     True,  # noqa: FBT003
                 )
-            if transaction >= EPOCHS_RISE_SINCE and header.attributes & TRANSACTIONAL:
+            if transaction >= EPOCHS_RISE_SINCE and attributes & TRANSACTIONAL:
                 self.producers.check_begin(header)
         if append_time_ms != NO_TIMESTAMP:
             stamp_append_time(batch, 0, append_time_ms)
             self._append_time_ms = append_time_ms
             header = header._replace(max_timestamp=append_time_ms)
         base_offset = self._write(batch, header, now_ms)
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             self.producers.take(header, base_offset, now_ms)
         end_offset = self.end_offset
         self.producers.end_offset = end_offset

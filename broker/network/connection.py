@@ -138,8 +138,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Process `nbytes` that have just arrived in the buffer."""
         processor = self._processor
-        reading = self.reading
-        reader = self.reader
+        reading, reader = self.reading, self.reader
         try:
             if reader.has_room:
                 frames = reader.received(nbytes)
@@ -259,20 +258,24 @@ class Connection(asyncio.BufferedProtocol):
         out = self._out
         if not out:
             self._processor.writes.add(self)
-        kept_bytes = 0
-        while slots and (ready := slots[0].buffers) is not None:
-            out += ready
-            popped = slots.popleft()
-            if popped is not request:
-                kept_bytes += own_bytes(ready)
-                if popped.extras is not None and popped.extras.timing is not None:
-                    self._processor.writes.note(popped.extras.timing)
-        if kept_bytes:
-            self.account.let_go(kept_bytes)
+        out += buffers
+        del slots[0]
+        if slots and slots[0].buffers is not None:
+            self._send_kept()
         if reading.holds & _UNANSWERED:
             self.release(_UNANSWERED)
         if self.refusal is not None:
             self._close_if_refused()
+
+    def _send_kept(self) -> None:
+        """Send the answers that have waited behind the one that is sent now."""
+        slots, out, kept_bytes = self.slots, self._out, 0
+        while slots and (ready := slots[0].buffers) is not None:
+            out += ready
+            kept_bytes += own_bytes(ready)
+            if (extras := slots.popleft().extras) is not None and extras.timing is not None:
+                self._processor.writes.note(extras.timing)
+        self.account.let_go(kept_bytes)
 
     def _settle(self, request: Request, extras: Extras) -> None:
         """Give the frame of an answered request back, and take its times."""

@@ -40,6 +40,7 @@ from broker.runtime.record_work import RecordWork
 from broker.runtime.request import ConnectionInfo, Extras, Request
 from broker.runtime.request_queue import RequestQueue
 from broker.runtime.request_times import RequestTiming
+from protocol.api_keys import ApiKey
 from protocol.errors import BadRequest, ProtocolError, TakesLong
 from protocol.framing import REUSED_BYTES_MIN, FramePool
 
@@ -52,6 +53,7 @@ logger = logging.getLogger("barnabas.network")
 RECEIVE_BUFFER_BYTES = 256 * 1024
 # Decoded and handled in the step that has received it, if it comes alone.
 SMALL_FRAME_BYTES_MAX = 32 * 1024
+_PRODUCE = int(ApiKey.PRODUCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,9 @@ class Processor:
             header,
             decoded.body,
             frame_bytes,
-            answer_bytes_max(header.api_key, decoded.body, self._settings.fetch_bytes_max),
+            0  # as there, without a call: the answer is smaller than the request
+            if header.api_key == _PRODUCE
+            else answer_bytes_max(header.api_key, decoded.body, self._settings.fetch_bytes_max),
         )
         if frame_bytes > REUSED_BYTES_MIN:
             request.extras = extras = Extras()

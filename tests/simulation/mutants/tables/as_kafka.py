@@ -57,10 +57,10 @@ MUTANTS = (
         "a client id that is not UTF-8 closes the connection",
         "protocol/kafka/dialect.py",
         """\
-            client_id = frame[position:end].tobytes().decode("utf-8", JAVA)
+        return frame[position:end].tobytes().decode("utf-8", JAVA), end
 """,
         """\
-            client_id = frame[position:end].tobytes().decode("utf-8")
+        return frame[position:end].tobytes().decode("utf-8"), end
 """,
     ),
     Mutant(

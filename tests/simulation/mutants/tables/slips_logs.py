@@ -161,12 +161,12 @@ MUTANTS = (
         "storage/log.py",
         """\
         base_offset = self._write(batch, header, now_ms)
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             self.producers.take(header, base_offset, now_ms)
         end_offset = self.end_offset
 """,
         """\
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             self.producers.take(header, self.end_offset, now_ms)
         base_offset = self._write(batch, header, now_ms)
         end_offset = self.end_offset
