@@ -133,24 +133,38 @@ class GroupReader:
             wanted.setdefault(one.topic_id, []).append(at)
         body = fetch_body(wanted, wait_ms, self._isolation)
         answer = await self._transport.call("fetch", body, wait_ms=wait_ms)
+        await self._reset_those_outside(answer)
         if not self._membership.is_member:
             return []  # other members may hold these by now
         found: list[Read] = []
         is_passing = False
-        out_of_range = []
         for topic in answer["responses"]:
             for one in topic["partitions"]:
                 partition = Partition(topic["topic_id"], one["partition_index"])
                 code = code_of(one["error_code"])
-                if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    out_of_range.append(partition)
-                elif code in _PASSING:
+                if code in _PASSING:
                     is_passing = True
-                else:
+                elif code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._open(partition, one, found)
-        if out_of_range:
-            await self._place_by_reset(out_of_range, "its position is outside the log")
         return None if is_passing and not found else found
+
+    async def _reset_those_outside(self, answer: dict[str, Any]) -> None:
+        """Place the partitions whose position is outside the log.
+
+        Before the others are opened: what this raises would take along records that positions have
+        passed, and nobody would read them again.
+        """
+        outside = [
+            Partition(topic["topic_id"], one["partition_index"])
+            for topic in answer["responses"]
+            for one in topic["partitions"]
+            if one["error_code"] == ErrorCode.OFFSET_OUT_OF_RANGE
+        ]
+        if outside:
+            try:
+                await self._place_by_reset(outside, "its position is outside the log")
+            except FetchError as error:
+                self.trouble = self.trouble or error
 
     def _open(self, partition: Partition, one: dict[str, Any], found: list[Read]) -> None:
         """Add a partition's records, and advance its position after each batch."""

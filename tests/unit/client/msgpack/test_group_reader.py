@@ -10,6 +10,7 @@ from client.msgpack.group_reader import GroupReader
 from client.msgpack.membership import MemberSettings, Membership, Partition, State, Subscription
 from client.msgpack.positions import Positions
 from client.msgpack.topic_names import TopicNames
+from client.msgpack.transport import TransportError
 from client.places import Place
 from tests.support.group_peer import TOPIC_ID, GroupPeer
 
@@ -85,3 +86,42 @@ async def test_every_request_has_the_isolation(isolation):
     await reader.end_offsets()
     asked = [*peer.asked("list_offsets"), *peer.asked("fetch")]
     assert [body["isolation_level"] for body in asked] == [isolation] * 3
+
+
+class CutLog(GroupPeer):
+    """A peer whose partitions do not have offset 99; with `is_gone` it does not tell their starts."""
+
+    is_gone = False
+
+    def _fetch(self, body, code):
+        answer = super()._fetch(body, code)
+        asked = {one["partition"]: one["fetch_offset"] for one in body["topics"][0]["partitions"]}
+        for one in answer["responses"][0]["partitions"]:
+            if asked[one["partition_index"]] == 99:
+                one["error_code"] = 1
+        return answer
+
+    def _list_offsets(self, body, code):
+        if self.is_gone:
+            raise TransportError("gone")
+        return super()._list_offsets(body, code)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+async def test_a_position_outside_the_log_takes_no_records_of_others_along(reset):
+    peer = CutLog()
+    reader, positions = await reader_of(peer, 0, 1, reset=reset)
+    for number, offset in ((0, 0), (1, 99)):
+        positions.place(Partition(TOPIC_ID, number), offset)
+    if reset != "error":
+        peer.is_gone = True
+        with pytest.raises(TransportError):
+            await reader.read(10)
+        assert at(positions) == {0: 0, 1: 99}, "what was not returned is read again"
+        peer.is_gone = False
+    found = await reader.read(10)
+    assert [(one.place.partition, one.record.offset) for one in found] == [(0, 0), (0, 1)]
+    if reset == "error":
+        assert "its position is outside the log" in str(reader.trouble)
+    else:
+        assert (at(positions), reader.trouble) == ({0: 2, 1: 0}, None)
