@@ -2,7 +2,9 @@
 
 Only records written to standard output are committed: about once a second, before a partition is
 revoked, and at the end, also after Ctrl-C or SIGTERM. So after a crash a record may be written
-twice, but none is skipped.
+twice, but none is skipped. Once all records of an answer are written, the position is committed,
+which has passed markers of transactions and gaps, too: so a group that has read everything has no
+lag.
 
 A thread does the writing, so that a slow reader does not delay the heartbeats. It is abandoned if
 the command is stopped while nobody reads its output.
@@ -53,7 +55,8 @@ class WrittenOffsets(RebalanceListener):
     def __init__(self) -> None:
         self.consumer: GroupConsumer | None = None
         self.ends: dict[Place, int] = {}
-        self._written: dict[Place, int] = {}
+        self._written: dict[Place, int] = {}  # and not committed
+        self._reached: dict[Place, int] = {}
         self._committed_s = 0.0
 
     async def on_assigned(self, places: Collection[Place]) -> None:
@@ -71,11 +74,14 @@ class WrittenOffsets(RebalanceListener):
         """Forget the partitions: another member reads them now."""
         for place in places:
             self._written.pop(place, None)
+            self._reached.pop(place, None)
             self.ends.pop(place, None)
 
     def wrote(self, behind: Mapping[Place, int]) -> None:
-        """Note, by partition, the offset after the last record written."""
-        self._written.update(behind)
+        """Note, by partition, the offset below which everything is written."""
+        moved = {place: at for place, at in behind.items() if self._reached.get(place) != at}
+        self._reached.update(moved)
+        self._written.update(moved)
 
     async def commit(self) -> None:
         """Commit what was written since the last commit. Raises as GroupConsumer.commit."""
@@ -171,12 +177,13 @@ async def _read(
             return
         found = await (poll_patiently(consumer) if options.follow else consumer.poll())
         lines = []
-        behind = {}
+        behind = consumer.positions()
         for place, record in found:
             if left != 0 and (options.follow or record.offset < offsets.ends[place]):
                 lines.append(written.line(place.partition, record))
-                behind[place] = record.offset + 1
                 left = None if left is None else left - 1
+            else:
+                behind[place] = min(behind[place], record.offset)
         if lines:
             await write(STDOUT, b"".join(lines))
         offsets.wrote(behind)

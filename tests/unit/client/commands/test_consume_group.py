@@ -15,7 +15,9 @@ from client.commands.consume_group import Options, read_group, write
 from client.msgpack.group_offsets import CommitError
 from client.msgpack.membership import GroupRefused
 from client.msgpack.transport import TransportError
-from tests.support.group_peer import GroupPeer
+from protocol.control_records import Marker, build_marker
+from protocol.record_batch import stamp
+from tests.support.group_peer import END, GroupPeer
 from tests.support.msgpack_peer import MsgpackPeer
 
 WAIT_S = 120
@@ -74,6 +76,30 @@ async def test_only_written_records_are_committed():
     await read(peer, shown, count_max=1, follow=True)
     assert shown.records == [(0, 0)]
     assert peer.committed == {0: 1}
+
+
+async def test_what_follows_the_last_record_is_committed_with_it_and_no_sooner():
+    """The marker of a transaction, at offset 2; without it, the group had a lag for ever."""
+    marker = build_marker(Marker(7, 0, is_commit=True, coordinator_epoch=0), 5)
+    stamp(marker, 0, 2, 0)
+
+    class Committed(GroupPeer):
+        def _fetch(self, body, code):
+            answer = super()._fetch(body, code)
+            for one in answer["responses"][0]["partitions"]:
+                one["records"] = one["records"] and one["records"] + bytes(marker)
+            return answer
+
+        def _list_offsets(self, body, code):
+            answer = super()._list_offsets(body, code)
+            for one in answer["topics"][0]["partitions"]:
+                one["offset"] += one["offset"] == END
+            return answer
+
+    for count_max, committed in ((1, 1), (2, 3), (None, 3)):
+        peer = Committed([0])
+        await read(peer, Shown(), count_max=count_max)
+        assert peer.committed == {0: committed}
 
 
 async def test_records_that_could_not_be_written_are_not_committed():

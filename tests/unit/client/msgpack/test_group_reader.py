@@ -89,7 +89,7 @@ async def test_every_request_has_the_isolation(isolation):
 
 
 class CutLog(GroupPeer):
-    """A peer whose partitions do not have offset 99; with `is_gone` it does not tell their starts."""
+    """A peer whose partitions do not have offset 99; with `is_gone`, nobody knows their starts."""
 
     is_gone = False
 
