@@ -7,8 +7,9 @@ tells its shard. A full shard takes another session only in place of
 - the one used longest ago, if that was more than two minutes ago; or
 - the one with the fewest partitions among those older than two minutes, if the new one has more.
 
-Otherwise the fetch is answered without a session, and its client sends full fetches. Ours is one
-more bound, on the partitions of all sessions together: they are memory that clients choose.
+Otherwise the fetch is answered without a session, and its client sends full fetches. Ours are two
+more bounds, since sessions are memory that clients choose: on the partitions of all sessions
+together, and on the names of topics. A name that no topic may have is kept in no session.
 
 A session does not end with its connection, as in Kafka: a client may go on elsewhere.
 """
@@ -21,6 +22,7 @@ from typing import Final
 from broker.fetch_sessions.fetch_session import FetchSession
 from broker.runtime.metrics import Metrics
 from protocol.messages.fetch import FetchTopic
+from storage.files.filenames import TOPIC_NAME_MAX
 
 SHARDS: Final = 8
 IDS_PER_SHARD: Final = (2**31 - 1) // SHARDS
@@ -59,15 +61,21 @@ class SessionCache:
             or metrics.fetch_session_partitions_now + size > PARTITIONS_MAX
             or (len(shard) >= self._slots_per_shard and not self._evict(shard, size, now_ms))
         ):
-            metrics.fetch_sessions_declined += 1
+            self.decline()
             return None
         session = FetchSession(self._new_id(number, shard), by_id=by_id, now_ms=now_ms)
         shard[session.id] = session
         metrics.fetch_sessions_now += 1
         return session
 
+    def decline(self) -> None:
+        """Count a fetch that gets no session."""
+        self._metrics.fetch_sessions_declined += 1
+
     def may_grow(self, session: FetchSession, topics: Sequence[FetchTopic]) -> bool:
         """Whether the partitions that are named, and not there yet, find room."""
+        if not may_be_kept(topics):
+            return False
         room = min(
             PARTITIONS_OF_ONE_MAX - len(session.partitions),
             PARTITIONS_MAX - self._metrics.fetch_session_partitions_now,
@@ -134,3 +142,8 @@ class SessionCache:
             session_id = number * IDS_PER_SHARD + 1 + drawn
             if session_id not in shard:
                 return session_id
+
+
+def may_be_kept(topics: Sequence[FetchTopic]) -> bool:
+    """Whether each topic has a name that a topic may have; those of ids are empty."""
+    return all(len(topic.topic) <= TOPIC_NAME_MAX for topic in topics)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from broker.fetch_sessions.fetch_session import UNTOLD, CachedPartition, FetchSession, Ident
-from broker.fetch_sessions.session_cache import SessionCache
+from broker.fetch_sessions.session_cache import SessionCache, may_be_kept
 from broker.partitions.fetch_asked import Resolved, ResolvedTopics
 from broker.partitions.partition import ParkedFetch, Partition, Partitions
 from broker.runtime.request import Request
@@ -68,6 +68,9 @@ class Full:
             return response
         cache, by_id = self._sessions.cache, self._by_id
         size = sum(len(topic.partitions) for topic in response.responses)
+        if not may_be_kept(self._asked):
+            cache.decline()
+            return response
         session = self._session = cache.create(size, by_id=by_id)
         if session is None:
             return response

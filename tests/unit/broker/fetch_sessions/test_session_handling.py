@@ -12,6 +12,7 @@ from broker.runtime.request import Pending
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from storage.files.filenames import TOPIC_NAME_MAX
 from tests.support import failures
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
@@ -96,6 +97,19 @@ async def test_a_session_that_would_be_too_large_ends(
     assert rig.services.metrics.fetch_session_partitions_now == 0
     await client.begin(*(("t", number, 0) for number in range(4)))
     assert client.session_id == 0
+
+
+async def test_no_session_keeps_a_name_that_no_topic_may_have(rig: Rig) -> None:
+    """Sessions without a right to anything would hold 32 KiB for each of 250,000 partitions."""
+    client = await begun(rig)
+    answer = await client.fetch(("x" * TOPIC_NAME_MAX, 0, 0))
+    assert answer.error_code == ErrorCode.NONE
+    answer = await client.fetch(("x" * (TOPIC_NAME_MAX + 1), 0, 0))
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert rig.services.metrics.fetch_session_partitions_now == 0
+    await client.begin(("t", 0, 0), ("x" * (TOPIC_NAME_MAX + 1), 0, 0))
+    assert client.session_id == 0
+    assert rig.services.metrics.fetch_sessions_declined == 1
 
 
 async def test_a_failing_handler_lets_the_next_fetch_begin(

@@ -2,7 +2,7 @@
 
 from broker.runtime.clock import ManualClock
 from broker.runtime.metrics import Metrics
-from broker.telemetry.client_telemetry import EXPIRY_NS, ClientTelemetry
+from broker.telemetry.client_telemetry import CLIENT_ID_MAX, EXPIRY_NS, ClientTelemetry
 from protocol.errors import ErrorCode
 from protocol.wire import ZERO_UUID
 from storage.files.text_files import uuid_text
@@ -27,6 +27,13 @@ def test_an_id_begins_with_no_dash_and_is_new() -> None:
         ids.append(uuid_text(instance.instance_id))
     assert ids[0] != ids[1]
     assert "-" not in (ids[0][0], ids[1][0])
+
+
+def test_of_a_long_client_id_its_beginning_is_kept() -> None:
+    """Instances are 16,384, and a client id may have 32 KiB."""
+    telemetry, _, _ = made(bytes([1] * 16))
+    _, instance = telemetry.ask(ZERO_UUID, "c" * 32_767, FakeConnection().info)
+    assert instance.attributes["client_id"] == "c" * CLIENT_ID_MAX
 
 
 def test_old_instances_are_looked_for_every_so_often() -> None:
