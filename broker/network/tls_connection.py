@@ -31,7 +31,8 @@ from broker.runtime.request import Buffer, ConnectionInfo
 from broker.security.principal_mapping import NoMatchingRule
 from broker.security.tls.server_tls import ServerTls
 
-PIECE_BYTES: Final = 256 * 1024
+# 15 records of TLS: encrypted, they are one block that the C library keeps (TLS_BLOCK_BYTES).
+PIECE_BYTES: Final = 240 * 1024
 
 
 class EncryptedSubmitter(Submitter, Protocol):
@@ -122,8 +123,8 @@ class TlsConnection(Connection):
         if transport is None or not out:
             return
         size = sum(map(len, out))
-        if size <= JOINED_BYTES_MAX and not self._waiting and not self._is_full:
-            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if size <= PIECE_BYTES and not self._waiting and not self._is_full:
+            _write(transport, out, size)
             if self.reading.holds & Hold.UNSENT:  # since this write
                 self.account.unsent(size)
             return
@@ -140,8 +141,12 @@ class TlsConnection(Connection):
         transport = self.reading.transport
         if transport is None or self._is_full or not self._waiting:
             return
-        transport.write(self._waiting.popleft())
-        if self._waiting:
+        waiting, piece, size = self._waiting, [], 0
+        while waiting and size + len(waiting[0]) <= PIECE_BYTES + JOINED_BYTES_MAX:
+            size += len(waiting[0])
+            piece.append(waiting.popleft())
+        _write(transport, piece, size)
+        if waiting:
             if not self._is_full:
                 self._is_scheduled = True
                 owners.soon(Owner.ANSWERS, self._send_next)
@@ -158,6 +163,16 @@ class TlsConnection(Connection):
             self._closes = True
         elif self.reading.transport is not None:
             self.reading.transport.close()
+
+
+def _write(transport: asyncio.Transport, buffers: list[Buffer], size: int) -> None:
+    """Encrypt and send buffers in one write, small ones in as few records as they fit in."""
+    if len(buffers) == 1:
+        transport.write(buffers[0])
+    elif size <= JOINED_BYTES_MAX:
+        transport.write(b"".join(buffers))
+    else:
+        transport.writelines(buffers)
 
 
 def _pieces(buffers: list[Buffer]) -> list[Buffer]:
