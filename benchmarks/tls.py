@@ -3,8 +3,10 @@
 CPU of the broker for each byte of Produce and Fetch over TLS 1.3, in batches of 16 KiB and 1 MB;
 for each handshake, with P-256 and RSA-2048; and the memory of many idle connections. One client
 process with one connection and one request in flight, which checks each answer; Barnabas writes to
-the page cache, as Kafka does. Brokers run one after the other, and each cell warms up first, Kafka
-for longer: its compiler costs more than its requests in the first seconds.
+the page cache, as Kafka does. Both brokers run, one works at a time, and their rounds alternate, in
+a machine's noise that both share: told are the median rounds, and the median ratio of the pairs
+with the smallest and the largest. Each cell warms up first, Kafka for longer: its compiler costs
+more than its requests in the first seconds.
 """
 
 from __future__ import annotations
@@ -17,18 +19,20 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks import frames, interpreter, load, servers
 from benchmarks.bench import Bench
+from benchmarks.results import spread
 from benchmarks.servers import Server
 from tests.interop.oracle.kafka import KafkaNode, OracleMissingError, free_ports
 from tests.support.certificates import Authority
 
 NAMES: Final = {"SSL": "P-256", "RSA": "RSA-2048"}
 MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,RSA:SSL,CONTROLLER:PLAINTEXT"
+SMALL: Final = "16 KiB"
 FILLED_BYTES: Final = 64 << 20
 IDLE_SECONDS: Final = 5.0
 WARM_SECONDS: Final = {"barnabas": 2.0, "kafka": 15.0}
@@ -81,9 +85,6 @@ def made(which: str, directory: Path, authority: Authority, context: ssl.SSLCont
 
 def timed(broker: Tls, step: Callable[[], int], seconds: float) -> tuple[float, float, float]:
     """Repeat a step; return its sum, the seconds, and the CPU seconds of the broker."""
-    end = time.perf_counter() + broker.warm_seconds
-    while time.perf_counter() < end:
-        step()
     cpu, begun, total = broker.server.cpu_seconds(), time.perf_counter(), 0
     while (now := time.perf_counter()) < begun + seconds:
         total += step()
@@ -131,47 +132,100 @@ def fetches(
     return step
 
 
-def bytes_cells(broker: Tls, bench: Bench, seconds: float) -> dict[str, str]:
-    """CPU for each byte."""
-    found = {}
-    for name, batch, records in (
-        ("16 KiB", bench.batch_16k, bench.records_16k),
-        ("1 MB", bench.batch_1m, bench.records_1m),
-    ):
+class Cell(NamedTuple):
+    """What is measured of both brokers: how a step is made, and how a run of them is told."""
+
+    title: str
+    step: Callable[[Tls, Bench], Callable[[], int]]
+    told: Callable[[float, float, float], str]
+
+
+def produce_cell(size: str) -> Cell:
+    """Produce requests of one batch."""
+
+    def step(broker: Tls, bench: Bench) -> Callable[[], int]:
+        batch, _ = batch_of(bench, size)
         topic = f"t{len(batch)}"
         broker.server.create_topic(topic, 1)
-        with broker.connect("SSL") as sock:
-            one = timed(broker, produces(sock, topic, batch), seconds)
-        found[f"produce {name}"] = shown(one)
-        filled = f"f{len(batch)}"
-        broker.server.create_topic(filled, 1)
+        return produces(broker.connect("SSL"), topic, batch)
+
+    return Cell(f"produce {size}", step, per_byte)
+
+
+def fetch_cell(size: str) -> Cell:
+    """Fetch requests of one batch, or of 1 MiB."""
+
+    def step(broker: Tls, bench: Bench) -> Callable[[], int]:
+        batch, records = batch_of(bench, size)
+        topic = f"f{len(batch)}"
+        broker.server.create_topic(topic, 1)
         count = FILLED_BYTES // len(batch)
-        load.fill(broker.server.port, filled, batch, records, count=count)
-        size_max = len(batch) if name == "16 KiB" else 1 << 20
-        with broker.connect("SSL") as sock:
-            step = fetches(sock, filled, size_max, records, len(batch), count * records)
-            found[f"fetch {name}"] = shown(timed(broker, step, seconds))
-    return found
+        load.fill(broker.server.port, topic, batch, records, count=count)
+        size_max = len(batch) if size == SMALL else 1 << 20
+        sock = broker.connect("SSL")
+        return fetches(sock, topic, size_max, records, len(batch), count * records)
+
+    return Cell(f"fetch {size}", step, per_byte)
 
 
-def shown(run: tuple[float, float, float]) -> str:
-    """Return CPU seconds a gigabyte, and the rate."""
-    size, seconds, cpu = run
-    return f"{cpu / size * 1e9:.2f} s/GB ({size / seconds / 1e6:.0f} MB/s)"
+def handshake_cell(name: str) -> Cell:
+    """Connections that begin and end."""
 
-
-def handshakes(broker: Tls, seconds: float) -> dict[str, str]:
-    """CPU for each handshake, with a connection that begins and ends."""
-    found = {}
-    for name, key in NAMES.items():
-
-        def step(name: str = name) -> int:
+    def step(broker: Tls, _: Bench) -> Callable[[], int]:
+        def one() -> int:
             broker.connect(name).close()
             return 1
 
-        count, took, cpu = timed(broker, step, seconds)
-        found[f"handshake {key}"] = f"{cpu / count * 1e3:.2f} ms ({count / took:.0f}/s)"
-    return found
+        return one
+
+    return Cell(f"handshake {NAMES[name]}", step, per_handshake)
+
+
+def batch_of(bench: Bench, size: str) -> tuple[bytes, int]:
+    """Return a batch, and how many records it has."""
+    if size == SMALL:
+        return bench.batch_16k, bench.records_16k
+    return bench.batch_1m, bench.records_1m
+
+
+def per_byte(size: float, seconds: float, cpu: float) -> str:
+    """Return CPU seconds a gigabyte, and the rate."""
+    return f"{cpu / size * 1e9:.2f} s/GB ({size / seconds / 1e6:.0f} MB/s)"
+
+
+def per_handshake(count: float, seconds: float, cpu: float) -> str:
+    """Return CPU a handshake, and the rate."""
+    return f"{cpu / count * 1e3:.2f} ms ({count / seconds:.0f}/s)"
+
+
+CELLS: Final = (
+    *(make(size) for size in (SMALL, "1 MB") for make in (produce_cell, fetch_cell)),
+    *map(handshake_cell, NAMES),
+)
+
+
+def measured(
+    cell: Cell, brokers: list[Tls], bench: Bench, rounds: int, seconds: float
+) -> list[str]:
+    """Return a cell of each broker, and ours by Kafka's, after their warm-up."""
+    steps = [cell.step(broker, bench) for broker in brokers]
+    for broker, step in zip(brokers, steps, strict=True):
+        timed(broker, step, broker.warm_seconds)
+    found: list[list[tuple[float, float, float]]] = [[] for _ in brokers]
+    for number in range(rounds):
+        order = range(len(brokers)) if number % 2 else reversed(range(len(brokers)))
+        for at in order:
+            found[at].append(timed(brokers[at], steps[at], seconds))
+    row = [
+        cell.told(*sorted(runs, key=lambda run: run[2] / run[0])[len(runs) // 2]) for runs in found
+    ]
+    if len(found) > 1:
+        ratios = [
+            (ours[2] / ours[0]) / (theirs[2] / theirs[0])
+            for ours, theirs in zip(*found, strict=True)
+        ]
+        row.append(spread(ratios))
+    return row
 
 
 def idle(broker: Tls, count: int) -> dict[str, str]:
@@ -191,10 +245,28 @@ def idle(broker: Tls, count: int) -> dict[str, str]:
     }
 
 
+def start(
+    only: str, home: Path, authority: Authority, context: ssl.SSLContext, started: list[Tls]
+) -> None:
+    """Start each broker that there is; those that have started are in `started` at once."""
+    for which in ("barnabas", "kafka"):
+        if only not in ("", which):
+            continue
+        try:
+            broker = made(which, home / which, authority, context)
+        except OracleMissingError as missing:
+            sys.stderr.write(f"no Apache Kafka to compare with: {missing}\n")
+            continue
+        broker.server.start()
+        started.append(broker)
+
+
 def main() -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="0: only idle ones")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each round")
+    parser.add_argument("--rounds", type=int, default=5, help="of each cell; 0: only idle ones")
+    parser.add_argument("--cells", default="", help="only those with this in their name")
     parser.add_argument("--idle", type=int, default=10_000, help="0: none")
     parser.add_argument("--only", default="", help="barnabas or kafka")
     given = parser.parse_args()
@@ -202,38 +274,35 @@ def main() -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     bench = Bench()
-    table: dict[str, dict[str, str]] = {}
+    brokers: list[Tls] = []
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         authority = Authority(home / "certificates")
         context = ssl.create_default_context(cafile=authority.file)
         context.check_hostname = False
-        for which in ("barnabas", "kafka"):
-            if given.only not in ("", which):
-                continue
-            try:
-                broker = made(which, home / which, authority, context)
-            except OracleMissingError as missing:
-                sys.stderr.write(f"no Apache Kafka to compare with: {missing}\n")
-                continue
-            broker.server.start()
-            try:
-                rows = {}
-                if given.seconds:
-                    rows |= bytes_cells(broker, bench, given.seconds)
-                    rows |= handshakes(broker, given.seconds)
-                if given.idle:
-                    rows |= idle(broker, given.idle)
-            finally:
+        try:
+            start(given.only, home, authority, context, brokers)
+            sides = [broker.server.name for broker in brokers]
+            columns = [*sides, "ratio"] if len(sides) > 1 else sides
+            tell("CPU of the broker", columns)
+            tell("---", ["---"] * len(columns))
+            for cell in CELLS:
+                if given.rounds and given.cells in cell.title:
+                    tell(cell.title, measured(cell, brokers, bench, given.rounds, given.seconds))
+            if given.idle:
+                found = [idle(broker, given.idle) for broker in brokers]
+                for row in found[0]:
+                    tell(row, [one[row] for one in found])
+        finally:
+            for broker in brokers:
                 broker.server.stop()
-            for row, figure in rows.items():
-                table.setdefault(row, {})[broker.server.name] = figure
-            sys.stderr.write(f"{broker.server.name}: {rows}\n")
-    sides = list(dict.fromkeys(side for row in table.values() for side in row))
-    sys.stdout.write(f"| CPU of the broker | {' | '.join(sides)} |\n|---|{'---|' * len(sides)}\n")
-    for row, figures in table.items():
-        sys.stdout.write(f"| {row} | {' | '.join(figures.get(one, '') for one in sides)} |\n")
     return 0
+
+
+def tell(row: str, figures: Sequence[str]) -> None:
+    """Print a row."""
+    sys.stdout.write(f"| {row} | {' | '.join(figures)} |\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
