@@ -81,9 +81,9 @@ class Topics:
         """Return the topic of that name, or None."""
         return self._controller.image.topics.get(name)
 
-    def is_named(self, name: str) -> bool:
-        """Whether a topic has the name, perhaps one that is being deleted."""
-        return self._controller.lives.of_name(name) is not None
+    def id_of_name(self, name: str) -> bytes | None:
+        """Return the id of the topic that has the name, also if it is being deleted."""
+        return life.topic.topic_id if (life := self._controller.lives.of_name(name)) else None
 
     def by_id(self, topic_id: bytes) -> TopicInfo | None:
         """Return the topic of that id, or None."""

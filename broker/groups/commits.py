@@ -148,7 +148,8 @@ def _record(
         metadata=partition.committed_metadata or "",
         commit_timestamp=now_ms,
         expire_timestamp=expires_ms,
-        topic_id=topic.topic_id,
+        # The version of a record with a retention of its own has no field for the id.
+        topic_id=topic.topic_id if expires_ms == NO_TIMESTAMP else ZERO_UUID,
     )
     return key, value
 

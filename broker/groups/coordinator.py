@@ -75,7 +75,7 @@ class Coordinator:
         self._loading = asyncio.Lock()
         self._load_task: asyncio.Task[None] | None = None
         self._stopped = False
-        self._deleted_topics = DeletedTopics(self.remove_offsets, topics.is_named)
+        self._deleted_topics = DeletedTopics(self.remove_offsets, topics.id_of_name)
         self.large_commits = Lines()  # of a transaction's offsets, by transactional id
         self.large_offset_commits = Lines()  # plain ones, by group
         topics.listen(self._topic_changed)

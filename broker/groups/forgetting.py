@@ -6,7 +6,9 @@ of that name, its tombstone is left out. One that a transaction commits in the m
 to a tombstone that comes after it, so the tombstone is written first.
 
 A crash may come before the tombstones are on the disk. So the load of a shard removes the offsets
-of topics that do not exist: a topic that is created later has none of them. (Kafka keeps them.)
+of topics that do not exist, and those committed for another topic than the one that has the name
+now: a topic that is created anew has none of them. (Kafka keeps them.) Offsets of transactions
+have no topic id, as in Kafka, so the name alone tells for them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from broker.groups.registry import Registry
 from broker.groups.shard import Shard, ShardState
 from broker.runtime import owners
 from broker.runtime.owners import Owner
+from protocol.wire import ZERO_UUID
 
 # Work per turn of the loop. A unit is one tombstone, about 10 us.
 TURN_UNITS: Final = 500
@@ -42,31 +45,34 @@ class Deleted(NamedTuple):
 class DeletedTopics:
     """Deleted topics whose offsets are not all removed from the log yet."""
 
-    def __init__(self, remove: Remove, exists: Callable[[str], bool]) -> None:
+    def __init__(self, remove: Remove, id_of_name: Callable[[str], bytes | None]) -> None:
         """`remove(registry, group_id, tombstones)` writes the tombstones.
 
-        `exists(name)`: there is a topic of that name, or its deletion is not finished.
+        `id_of_name(name)`: the id of the topic that has the name, also if it is being deleted.
         """
         self._remove = remove
-        self._exists = exists
+        self._id_of_name = id_of_name
         self._left: deque[Deleted] = deque()
 
     def forget(self, shard: Shard, name: str) -> None:
         """Remove the offsets of a topic from a shard, once the shard is loaded."""
         if shard.is_served:
-            self._left.append(self._deleted(shard, name))
-            if len(self._left) == 1:  # not now: a topic is forgotten in many shards in one turn
-                owners.soon(Owner.TOPIC_CHANGE, self._go_on)
+            self._begin(shard, name, shard.registry.offsets.take_topic(name))
         elif shard.state is not ShardState.REFUSED:
             shard.deleted_topics.add(name)
 
     def loaded(self, shard: Shard) -> None:
-        """Remove the offsets of topics that do not exist, or were deleted during the load."""
-        names = shard.registry.offsets.topic_names()
-        unknown = (name for name in names if not self._exists(name))
-        for name in sorted(shard.deleted_topics.union(unknown)):
+        """Remove what was committed for topics that do not exist, or were deleted meanwhile."""
+        read, shard.topic_ids = shard.topic_ids, {}
+        gone, shard.deleted_topics = shard.deleted_topics, set()
+        for name, ids in read.items():
+            topic_id = self._id_of_name(name)
+            if topic_id is None:
+                gone.add(name)
+            elif name not in gone and not ids <= {topic_id, ZERO_UUID}:
+                self._begin(shard, name, shard.registry.offsets.take_others(name, topic_id))
+        for name in sorted(gone):
             self.forget(shard, name)
-        shard.deleted_topics.clear()
 
     def finish_places(
         self, registry: Registry, group_id: str, places: Sequence[tuple[str, int]]
@@ -101,10 +107,13 @@ class DeletedTopics:
             if self._left:
                 owners.soon(Owner.TOPIC_CHANGE, self._go_on)
 
-    def _deleted(self, shard: Shard, name: str) -> Deleted:
+    def _begin(self, shard: Shard, name: str, left: dict[str, dict[int, None]]) -> None:
+        """Write tombstones for what has been taken from the memory of a shard."""
         registry = shard.registry
-        left = registry.offsets.take_topic(name)
-        return Deleted(name, registry, left, self._write(shard, registry, name, left))
+        steps = self._write(shard, registry, name, left)
+        self._left.append(Deleted(name, registry, left, steps))
+        if len(self._left) == 1:  # not now: a topic is forgotten in many shards in one turn
+            owners.soon(Owner.TOPIC_CHANGE, self._go_on)
 
     def _write(
         self, shard: Shard, registry: Registry, name: str, left: dict[str, dict[int, None]]

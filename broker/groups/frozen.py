@@ -15,6 +15,7 @@ from broker.groups.coordinator import Coordinator
 from broker.groups.forgetting import DeletedTopics
 from broker.groups.shard import Shard
 from protocol.errors import ErrorCode
+from protocol.wire import ZERO_UUID
 
 
 class FrozenCoordinator(Coordinator):
@@ -23,7 +24,7 @@ class FrozenCoordinator(Coordinator):
     def __init__(self, *args: Any) -> None:
         """Take what a Coordinator takes. The offsets of every topic stay."""
         super().__init__(*args)
-        self._deleted_topics = DeletedTopics(self.remove_offsets, lambda _: True)
+        self._deleted_topics = DeletedTopics(self.remove_offsets, lambda _: ZERO_UUID)
 
     async def ensure_log(self) -> None:
         """Do nothing: the log is not created."""

@@ -159,6 +159,7 @@ async def load_shard(
         )
     if not shard.is_dropped:
         shard.registry = registry
+        shard.topic_ids = replayer.topic_ids
         await _begin_sessions(shard)
     return replayer.record_count
 

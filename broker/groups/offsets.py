@@ -100,10 +100,6 @@ class Offsets:
         if not topics:
             self._groups.pop(key.group, None)
 
-    def topic_names(self) -> set[str]:
-        """Return the topics that have offsets, committed or pending."""
-        return self.pending.topic_names().union(*self._groups.values())
-
     def places(self, group_id: str) -> Iterator[Place]:
         """Return where a group has committed offsets now; they may change while it is read."""
         found = [(topic, list(numbers)) for topic, numbers in self.topics(group_id).items()]
@@ -156,6 +152,18 @@ class Offsets:
                 del self._groups[group_id]
         for group_id, partitions in self.pending.take_topic(topic):
             taken.setdefault(group_id, {}).update(dict.fromkeys(partitions))
+        return taken
+
+    def take_others(self, topic: str, topic_id: bytes) -> dict[str, dict[int, None]]:
+        """Drop the offsets that name another id for `topic`; return as `take_topic`."""
+        taken: dict[str, dict[int, None]] = {}
+        for group_id in list(self._groups):
+            partitions = self._groups[group_id].get(topic, {})
+            others = [number for number, one in partitions.items() if not one.is_of(topic_id)]
+            for number in others:
+                self._remove(OffsetCommitKey(group=group_id, topic=topic, partition=number))
+            if others:
+                taken[group_id] = dict.fromkeys(others)
         return taken
 
 

@@ -120,10 +120,6 @@ class PendingOffsets:
             self._forget(producer_id, group_id)
         return groups
 
-    def topic_names(self) -> set[str]:
-        """Return the topics that have offsets."""
-        return set().union(*(topics for groups in self._of.values() for topics in groups.values()))
-
     def take_topic(self, topic: str) -> list[tuple[str, list[int]]]:
         """Drop the offsets of a topic; return their partitions by group."""
         taken = []

@@ -116,6 +116,7 @@ class Replayer:
         """`is_ours(group_id)` tells whether a group belongs to this partition."""
         self.record_count = 0
         self.elsewhere_count = 0  # records of groups of other partitions
+        self.topic_ids: dict[str, set[bytes]] = {}  # with which offsets were committed, by topic
         self._registry = registry
         self._host = host
         self._is_ours = is_ours
@@ -142,6 +143,8 @@ class Replayer:
         key = record.key
         if isinstance(key, OffsetCommitKey):
             value = record.value
+            if value is not None:
+                self.topic_ids.setdefault(key.topic, set()).add(value.topic_id)
             apply_offset(self._registry, self._host, key, value, record.offset, producer_id)
         else:
             APPLY[type(key)](self._registry, self._host, key, record.value)

@@ -38,13 +38,16 @@ _REFUSALS = {
 class Shard:
     """The groups of one partition, and the state of the shard."""
 
-    __slots__ = ("deleted_topics", "is_dropped", "number", "registry", "state", "unread")
+    __slots__ = (
+        "deleted_topics", "is_dropped", "number", "registry", "state", "topic_ids", "unread",
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.state = ShardState.SERVING
         self.registry = Registry()
         self.deleted_topics: set[str] = set()  # while it was loading or offline
+        self.topic_ids: dict[str, set[bytes]] = {}  # just after a load: those of its offsets
         self.unread = ""  # why the last load found the log unreadable
         self.is_dropped = False  # its topic was deleted: a load under way has no effect
 

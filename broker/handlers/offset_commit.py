@@ -4,6 +4,7 @@ Behaviour
 - Topics and partitions that do not exist are refused one by one. The others are stored in one
   batch, and answered when that is durable (broker/groups/commits.py). Refused ones come first in
   the answer, as in Kafka.
+- The record has the topic's id, also if the request named the topic.
 - A large commit is prepared in a thread. Later commits and fetches of the same group wait for it.
   A commit that has waited is refused if its client has lost a right meanwhile.
 - An error of the group is repeated for each partition.
@@ -124,14 +125,13 @@ def _sort_out(
         refused.append(_refusal(asked, asked.partitions, code))
         return
     numbers = {info.partition for info in topic.partitions}
-    good = [one for one in asked.partitions if one.partition_index in numbers]
+    found = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id)
+    found.partitions = [one for one in asked.partitions if one.partition_index in numbers]
     bad = [one for one in asked.partitions if one.partition_index not in numbers]
     if bad:
-        refused.append(_refusal(asked, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    if good:
-        known.append(
-            OffsetCommitRequestTopic(name=topic.name, topic_id=asked.topic_id, partitions=good)
-        )
+        refused.append(_refusal(found, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    if found.partitions:
+        known.append(found)
 
 
 def _refusal(

@@ -14,6 +14,7 @@ from broker.groups.group import GroupRecord
 from broker.groups.registry import Registry
 from broker.groups.shard import Shard
 from protocol.group_records import OffsetCommitKey, OffsetCommitValue
+from protocol.wire import ZERO_UUID
 
 COUNT = 3 * TURN_UNITS
 
@@ -29,7 +30,7 @@ class House:
         self.offsets.apply(self.key(0, "u"), OffsetCommitValue(offset=8, commit_timestamp=1), 0)
         self.written: list[list[int]] = []
         self.fails = False
-        self.topics = DeletedTopics(self.remove, lambda _: True)
+        self.topics = DeletedTopics(self.remove, lambda _: ZERO_UUID)
 
     def key(self, number: int, topic: str = "t") -> OffsetCommitKey:
         return OffsetCommitKey(group="g", topic=topic, partition=number)

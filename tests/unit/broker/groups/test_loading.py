@@ -25,6 +25,7 @@ from protocol.group_records import (
 )
 from protocol.record_batch import HEADER_SIZE, read_header, write_crc
 from protocol.records import Record, build
+from protocol.wire import ZERO_UUID
 from tests.support import raw_batches
 from tests.support.broker_rig import Rig
 from tests.support.group_host import FakeHost
@@ -67,9 +68,11 @@ def put(rig: Rig, number: int, batch: bytes) -> None:
     log._write(written, read_header(written), 1)
 
 
-def offset_record(group: str, offset: int, topic: str = "t") -> bytearray:
+def offset_record(
+    group: str, offset: int, topic: str = "t", topic_id: bytes = ZERO_UUID
+) -> bytearray:
     key = OffsetCommitKey(group=group, topic=topic, partition=0)
-    value = OffsetCommitValue(offset=offset, commit_timestamp=1)
+    value = OffsetCommitValue(offset=offset, commit_timestamp=1, topic_id=topic_id)
     return build([Record(0, 1, encode_key(key), encode_value(value))])
 
 
@@ -178,12 +181,28 @@ async def test_the_load_drops_the_offsets_of_topics_that_are_gone(rig, tmp_path)
     await third.close()
 
 
+async def test_the_load_drops_what_was_committed_for_an_earlier_topic_of_the_name(rig, tmp_path):
+    """A crash came behind a deletion and a creation, and before the tombstones of the offsets."""
+    put(rig, 1, offset_record(A, 5, "t", b"an earlier topic"))
+    put(rig, 2, offset_record(B, 5, "t"))  # of an older broker: nothing says whose it is
+    await rig.close()
+    for _ in range(2):  # the second start finds the tombstone
+        again = rig_of(tmp_path)
+        await again.loading
+        assert await committed(again, group=A) == {("u", 0): 8}
+        assert await committed(again, group=B) == {("t", 0): 5, ("u", 0): 8}
+        assert await committed(again, group=C) == {("t", 0): 7, ("u", 0): 8}
+        await again.close()
+
+
 async def test_a_read_only_broker_shows_the_offsets_of_topics_that_are_gone(rig, tmp_path):
     put(rig, 1, offset_record(A, 5, "gone"))
+    put(rig, 1, offset_record(A, 6, "t", b"an earlier topic"))
     await rig.close()
     again = Rig(tmp_path, offsets_topic_num_partitions=str(COUNT), barnabas_read_only="true")
     await again.loading
-    assert (await committed(again, group=A))["gone", 0] == 5
+    found = await committed(again, group=A)
+    assert (found["gone", 0], found["t", 0]) == (5, 6)
     await again.close()
 
 

@@ -12,6 +12,7 @@ from protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from protocol.wire import ZERO_UUID
 from tests.support.group_rig import commit, committed, member
 from tests.support.rig_client import ask, create
 
@@ -94,6 +95,26 @@ async def test_topics_by_id(rig):
     assert await committed(rig, ("u", 0)) == {("u", 0): 5}
 
 
+async def test_the_record_of_a_topic_that_is_named_has_its_id(rig):
+    topic_id = rig.services.topics.by_name("t").topic_id
+    assert await commit(rig, ("t", 0, 7)) == [("t", 0, 0)]
+    offsets = rig.services.groups.registry_of("g").offsets
+    assert offsets.get("g", "t", 0).topic_id == topic_id
+
+
+async def test_by_id_good_and_bad_partitions_come_as_one_topic(rig):
+    topic_id = rig.services.topics.by_name("t").topic_id
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=number, committed_offset=1)
+        for number in (0, 9)
+    ]
+    topics = [OffsetCommitRequestTopic(topic_id=topic_id, partitions=partitions)]
+    answer = await ask(rig, OffsetCommitRequest(group_id="g", topics=topics), 10)
+    (topic,) = answer.topics
+    codes = [(one.partition_index, one.error_code) for one in topic.partitions]
+    assert (topic.topic_id, codes) == (topic_id, [(9, UNKNOWN_TOPIC), (0, 0)])
+
+
 @pytest.mark.parametrize(("count", "code"), [(2048, 0), (2049, 12)])
 async def test_metadata_is_measured_in_javas_characters(rig, count, code):
     assert await commit(rig, ("t", 0, 1), metadata="😀" * count) == [("t", 0, code)]
@@ -103,8 +124,9 @@ async def test_the_longest_retention_is_stored(rig):
     endless_ms = (1 << 63) - 1
     committed = await commit(rig, ("t", 0, 1), version=4, retention_time_ms=endless_ms)
     assert committed == [("t", 0, 0)]
-    offsets = rig.services.groups.registry_of("g").offsets
-    assert offsets.get("g", "t", 0).expires_ms == endless_ms
+    stored = rig.services.groups.registry_of("g").offsets.get("g", "t", 0)
+    assert stored.expires_ms == endless_ms
+    assert stored.topic_id == ZERO_UUID  # version 1 of the record has no id
 
 
 @pytest.fixture
