@@ -71,6 +71,18 @@ class Report:
         else:
             self.untold[key] = self.untold.get(key, 0) + 1
 
+    def take(self, other: Report) -> None:
+        """Add what another report has found and counted."""
+        for finding in other.findings:
+            self.add(finding)
+        for key, count in other.untold.items():
+            self.untold[key] = self.untold.get(key, 0) + count
+        self.partition_count += other.partition_count
+        self.file_count += other.file_count
+        self.batch_count += other.batch_count
+        self.record_count += other.record_count
+        self.size_bytes += other.size_bytes
+
     def damage(
         self, kind: str, path: str, found: str, meaning: str, remedy: str = RESTORE, **where: int
     ) -> None:

@@ -21,7 +21,7 @@ from client.addresses import login_of, tls_of, why_no_tls
 from client.codes import BrokerError as BrokerError  # its readers take it from here
 from client.codes import code_text
 from protocol.api_keys import ApiKey
-from protocol.errors import DecodeError, ErrorCode
+from protocol.errors import DecodeError, EncodeError, ErrorCode
 from protocol.kafka.codec import decode_message, encoder
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.wire import Buffer, message_spec
@@ -216,7 +216,14 @@ class Connection:
         if self.is_msgpack:
             return self._exchange_maps(request, response, version)
         parts: list[Buffer] = [bytearray()]
-        encoder(type(request), version)(request, parts)
+        try:
+            encoder(type(request), version)(request, parts)
+        except EncodeError as error:
+            if isinstance(error.__cause__, UnicodeEncodeError):
+                raise error.__cause__ from None  # of the command line: see `lazy_group`
+            raise BrokerError(
+                f"nothing was sent: a name or a number does not fit the request ({error})"
+            ) from error
         body = b"".join(parts)
         head = _REQUEST_HEADER.pack(0, spec.api_key, version, self._correlation_id) + _CLIENT_ID
         if spec.is_flexible(version):

@@ -8,7 +8,11 @@ import pytest
 from client.kafka.connection import BrokerError, Connection, NotServed, split_address
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from tests.support.scripted_broker import ScriptedBroker
 
 TIMEOUT_S = 5.0
@@ -86,6 +90,19 @@ def test_an_invalid_answer_is_refused(answer, words):
         pytest.raises(BrokerError, match=words),
     ):
         ask(broker.address)
+
+
+def test_what_does_not_fit_a_request_is_refused_before_it_is_sent():
+    with (
+        ScriptedBroker({MetadataRequest: metadata}) as broker,
+        Connection(broker.address, TIMEOUT_S) as connection,
+    ):
+        for name, error in (("a" * 40_000, BrokerError), ("\udcff", UnicodeEncodeError)):
+            request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+            with pytest.raises(error):
+                connection.call(request, MetadataResponse)
+        answer = connection.call(MetadataRequest(topics=None), MetadataResponse)
+        assert answer.cluster_id == "the cluster"
 
 
 def test_a_broker_that_closes_inside_an_answer_is_named():
