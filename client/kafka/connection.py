@@ -215,16 +215,7 @@ class Connection:
         self._correlation_id += 1
         if self.is_msgpack:
             return self._exchange_maps(request, response, version)
-        parts: list[Buffer] = [bytearray()]
-        try:
-            encoder(type(request), version)(request, parts)
-        except EncodeError as error:
-            if isinstance(error.__cause__, UnicodeEncodeError):
-                raise error.__cause__ from None  # of the command line: see `lazy_group`
-            raise BrokerError(
-                f"nothing was sent: a name or a number does not fit the request ({error})"
-            ) from error
-        body = b"".join(parts)
+        body = _encoded(request, version)
         head = _REQUEST_HEADER.pack(0, spec.api_key, version, self._correlation_id) + _CLIENT_ID
         if spec.is_flexible(version):
             head += b"\0"
@@ -309,6 +300,20 @@ class Connection:
 
 
 _UNSUPPORTED: Final = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _encoded(request: Any, version: int) -> bytes:
+    """Return the bytes of a request. Raises BrokerError, and UnicodeEncodeError (`lazy_group`)."""
+    parts: list[Buffer] = [bytearray()]
+    try:
+        encoder(type(request), version)(request, parts)
+    except EncodeError as error:
+        if isinstance(error.__cause__, UnicodeEncodeError):
+            raise error.__cause__ from None
+        raise BrokerError(
+            f"nothing was sent: a name or a number does not fit the request ({error})"
+        ) from error
+    return b"".join(parts)
 
 
 def _served(versions: tuple[int, int] | None) -> str:

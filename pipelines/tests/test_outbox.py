@@ -19,7 +19,7 @@ from pyspark_barnabas.options import sink_options
 from pyspark_barnabas.sink.outbox import EPOCHS, identity
 from pyspark_barnabas.sink.writer import _tables, write_task
 from pyspark_barnabas.wire.brokers import ClusterOptions
-from pyspark_barnabas.wire.cluster import Cluster
+from pyspark_barnabas.wire.cluster import Cluster, create_topic
 from pyspark_barnabas.wire.errors import (
     BrokerRefused,
     BrokerUnreachable,
@@ -249,6 +249,33 @@ def test_rows_that_cannot_be_written(topic, extra, given, error, words):
     table = pa.RecordBatch.from_pylist([row], schema=schema)
     with pytest.raises(error, match=words):
         write_task(sink_options(base), iter([table]), None)
+
+
+@pytest.mark.parametrize("is_rerun", [False, True])
+def test_batches_too_large_for_their_topic_are_split(broker, life, is_rerun):
+    """Its default size of a batch is larger than that of Spark's sink, which splits as well."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    (host, port) = broker.address.split(":")
+    with Cluster(ClusterOptions(((host, int(port)),), "test", 10_000, 10_000)) as cluster:
+        create_topic(cluster, name, 2, {"max.message.bytes": "3000"})
+    large = {"kafka.batch.size": "100000"}
+    with Topic(broker.address, name) as topic:
+        found = [row | {"key": f"k{number}"} for number, row in enumerate(rows("a", 1500))]
+        producer = life(0) if is_rerun else None
+        assert write(topic, found, producer, **large) == (1500, 0)
+        if is_rerun:
+            assert write(topic, found, producer, **large) == (0, 1500)
+        written = [values.decode() for (values,) in topic.rows()]
+        assert sorted(written) == sorted(row["value"] for row in found)
+        for partition in range(2):
+            numbers = [
+                int(value.decode().removeprefix("a-"))
+                for value, at in topic.rows(("value", "partition"))
+                if at == partition
+            ]
+            assert numbers == sorted(numbers), "the halves keep the order of their records"
+        with pytest.raises(RecordsRefused, match="a single record is larger than the topic's max"):
+            write(topic, [found[0], found[1] | {"value": 3000 * "x"}], **large)
 
 
 def test_a_broker_that_goes_away_is_one_clear_error(tmp_path):

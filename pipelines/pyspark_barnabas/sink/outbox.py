@@ -19,7 +19,8 @@ With exactlyOnce, a task writes in a transaction that the driver ends; a rerun t
 one. `pyspark_barnabas.sink.rows_digest` tells whether two runs of a task had the same rows.
 
 One request is under way while the next batches are built, with at most one batch a partition. What
-is lost is sent again with the same sequence numbers.
+is lost is sent again with the same sequence numbers. A batch that is too large for its topic is
+sent in halves, as by Kafka's producer, and later batches of the partition are smaller.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark_barnabas.columns import Decoder
 from pyspark_barnabas.options import SinkOptions
@@ -49,12 +50,13 @@ _SEQUENCES: Final = 1 << 31
 _ID_BIT: Final = 1 << 62  # far above the ids that brokers assign, which count from 0
 _RECORD_OVERHEAD = 40
 _DUPLICATE = 46
+_TOO_LARGE = (10, 18)  # 18 is about the size of a segment
 _REQUEST_BYTES = 4 * 1024 * 1024
 _LOOK_BACK_FIRST = 10_000  # offsets
 
 _CURES: Final = {
-    10: "raise the topic's max.message.bytes, or lower kafka.batch.size",
-    18: "raise the topic's max.message.bytes, or lower kafka.batch.size",
+    10: "a single record is larger than the topic's max.message.bytes: raise that",
+    18: "a single record is larger than the topic's segment.bytes: raise that",
     32: "the column timestamp is outside what the topic's message.timestamp.* allow",
     45: "another task writes as the same producer; Spark may run this one again",
     47: "a later micro-batch of this query has already written, so this one is refused. If you "
@@ -76,11 +78,20 @@ class _Outgoing:
 
     producer_id: int
     epoch: int
+    batch_bytes: int
     sequence: int = 0
     records: list[Record] = field(default_factory=list)
     size: int = 0
     # Hashes of what an earlier run wrote, in reverse order: the next to compare is the last.
     written: list[int] = field(default_factory=list)
+
+
+class _Sealed(NamedTuple):
+    """A batch as it is sent, and what it was made of."""
+
+    producer: Producer
+    records: list[Record]
+    data: bytearray
 
 
 class Outbox:
@@ -100,7 +111,7 @@ class Outbox:
         self._fresh: tuple[int, int] | None = None
         self._outgoing: dict[TopicPartition, _Outgoing] = {}
         self._size = 0
-        self._unacknowledged: dict[TopicPartition, bytearray] = {}
+        self._unacknowledged: dict[TopicPartition, list[_Sealed]] = {}  # the first is under way
         self._sent: list[tuple[Connection, int, list[TopicPartition]]] = []
         self.sent_count = 0
         self.skipped_count = 0
@@ -117,7 +128,7 @@ class Outbox:
         if self._identity:
             states = self._cluster.producer_states(partitions, producer_id)
         for at in partitions:
-            outgoing = self._outgoing[at] = _Outgoing(producer_id, epoch)
+            outgoing = self._outgoing[at] = _Outgoing(producer_id, epoch, self._options.batch_bytes)
             state = states.get(at)
             if state is None or state.epoch < epoch:
                 continue
@@ -142,9 +153,8 @@ class Outbox:
             outgoing.written = []
             outgoing.producer_id, outgoing.epoch = self._new_producer()
             outgoing.sequence = 0
-        size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
-        size += sum(2 * len(name) + len(value or b"") for name, value in record.headers)
-        if outgoing.size + size > self._options.batch_bytes and outgoing.records:
+        size = _size_of(record)
+        if outgoing.size + size > outgoing.batch_bytes and outgoing.records:
             self._send()
         outgoing.records.append(record)
         outgoing.size += size
@@ -168,7 +178,7 @@ class Outbox:
 
     def _send(self) -> None:
         """Build a batch of each partition's records; send them once the last are acknowledged."""
-        batches = {at: self._batch(out) for at, out in self._outgoing.items() if out.records}
+        batches = {at: [self._batch(out)] for at, out in self._outgoing.items() if out.records}
         self._await_acknowledgements()
         self._unacknowledged = batches
         self._size = 0
@@ -178,18 +188,33 @@ class Outbox:
             self._sent = []  # the next wait sends them again
             self._cluster.close()
 
-    def _batch(self, outgoing: _Outgoing) -> bytearray:
+    def _batch(self, outgoing: _Outgoing) -> _Sealed:
         producer = Producer(outgoing.producer_id, outgoing.epoch, outgoing.sequence)
-        batch = build_batch(
-            outgoing.records,
-            codec=self._options.codec,
-            producer=producer,
-            attributes=0 if self._transaction is None else TRANSACTIONAL,
-        )
+        batch = self._sealed(producer, outgoing.records)
         outgoing.sequence = (outgoing.sequence + len(outgoing.records)) % _SEQUENCES
         self.sent_count += len(outgoing.records)
         outgoing.records, outgoing.size = [], 0
         return batch
+
+    def _sealed(self, producer: Producer, records: list[Record]) -> _Sealed:
+        data = build_batch(
+            records,
+            codec=self._options.codec,
+            producer=producer,
+            attributes=0 if self._transaction is None else TRANSACTIONAL,
+        )
+        return _Sealed(producer, records, data)
+
+    def _split(self, at: TopicPartition) -> None:
+        """Put the halves of a batch in its place; they have its sequence numbers."""
+        producer, records, _ = self._unacknowledged[at][0]
+        half = len(records) // 2
+        second = producer._replace(base_sequence=(producer.base_sequence + half) % _SEQUENCES)
+        halves = [self._sealed(producer, records[:half]), self._sealed(second, records[half:])]
+        self._unacknowledged[at][:1] = halves
+        outgoing = self._outgoing[at]
+        sizes = [sum(map(_size_of, one.records)) for one in halves]
+        outgoing.batch_bytes = min(outgoing.batch_bytes, max(sizes))
 
     def _post(self) -> None:
         """Send the unacknowledged batches to their leaders."""
@@ -205,7 +230,7 @@ class Outbox:
             body = protocol.produce_request(
                 self._options.acks,
                 self._options.cluster.request_timeout_ms,
-                {at: self._unacknowledged[at] for at in part},
+                {at: self._unacknowledged[at][0].data for at in part},
                 transactional_id,
             )
             self._sent.append((connection, connection.send(protocol.PRODUCE, body), part))
@@ -217,21 +242,33 @@ class Outbox:
             self._cluster.persist(f"writing to {names}", self._acknowledge)
 
     def _acknowledge(self) -> None:
-        if not self._sent:
-            self._post()
-        sent, self._sent = self._sent, []
         reason = ""
-        for connection, number, part in sent:
-            answer = parse(protocol.read_produce, connection.receive(number))
-            for at in part:
-                code, said, offset = answer.get(at, Produced(NOT_LEADER, "", -1))
-                if code in (0, _DUPLICATE):
-                    self.first_place = self.first_place or (*at, max(0, offset))
-                    del self._unacknowledged[at]
-                    continue
-                reason = self._refusal(at, code, said)
-        if self._unacknowledged:
+        while self._unacknowledged and not reason:
+            if not self._sent:
+                self._post()
+            sent, self._sent = self._sent, []
+            for connection, number, part in sent:
+                answer = parse(protocol.read_produce, connection.receive(number))
+                for at in part:
+                    found = self._take(at, answer.get(at, Produced(NOT_LEADER, "", -1)))
+                    reason = found or reason
+        if reason:
             raise Retriable(reason)
+
+    def _take(self, at: TopicPartition, produced: Produced) -> str:
+        """Take the answer for the batch under way; return why it is sent again, if it is."""
+        code, said, offset = produced
+        batches = self._unacknowledged[at]
+        if code in (0, _DUPLICATE):
+            self.first_place = self.first_place or (*at, max(0, offset))
+            del batches[0]
+            if not batches:
+                del self._unacknowledged[at]
+            return ""
+        if code in _TOO_LARGE and len(batches[0].records) > 1:
+            self._split(at)
+            return ""
+        return self._refusal(at, code, said)
 
     def _refusal(self, at: TopicPartition, code: int, said: str) -> str:
         """Return the reason if the batch can be sent again; else raise it."""
@@ -278,6 +315,12 @@ class Outbox:
         for fetched, batches in Fetcher(self._cluster, plan, *at, start, end):
             for batch in batches:
                 yield fetched.data, batch
+
+
+def _size_of(record: Record) -> int:
+    """Return about as many bytes as a record takes in its batch."""
+    size = len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+    return size + sum(2 * len(name) + len(value or b"") for name, value in record.headers)
 
 
 def _comparable(record: Record) -> tuple[Any, ...]:

@@ -319,48 +319,6 @@ def test_damage_is_found_beside_a_broker_that_only_reads(data):
         reader.communicate(b"")
 
 
-class BesideABroker(OsFileSystem):
-    """The disk of a running broker that does something each time when `t-0` is listed."""
-
-    def __init__(self, *steps):
-        self.steps = list(steps)
-
-    def lock_holder(self, path):
-        return 1
-
-    def list(self, directory):
-        found = super().list(directory)
-        if directory.endswith("t-0") and self.steps:
-            self.steps.pop(0)()
-        return found
-
-
-def test_a_topic_that_a_running_broker_deletes_meanwhile_is_no_failure(data):
-    disk = BesideABroker(lambda: shutil.rmtree(data / "t-0"))
-    report = Verification(disk).run([str(data)])
-    assert report.is_sound
-    assert report.partition_count == 2, "the metadata log, and t-1"
-
-
-def test_what_a_running_broker_was_replacing_is_looked_at_again(data):
-    """As when compaction merges segments while they are read."""
-    path = logs(data)[0]
-
-    def turn():
-        flip(path, 8 * 70)
-
-    once = BesideABroker(turn, turn)
-    assert Verification(once).run([str(data)]).is_sound
-    assert not once.steps
-    gone = path.with_name("gone")
-    moved = BesideABroker(lambda: path.rename(gone), lambda: gone.rename(path))
-    assert Verification(moved).run([str(data)]).is_sound
-    turn()
-    stays = Verification(BesideABroker()).run([str(data)])
-    assert (DAMAGE, "checksum") in kinds(stays)
-    assert stays.partition_count == run(data).partition_count
-
-
 GARBAGE = {
     "recovery-point-offset-checkpoint": (CACHE, "checkpoint"),
     "log-start-offset-checkpoint": (CACHE, "checkpoint"),
