@@ -30,6 +30,7 @@ from urllib.parse import parse_qs, unquote
 import h11
 
 from broker.http.http_messages import Events, HttpAnswer, HttpRequest, Pieces, sentence
+from broker.network.host_names import plain_address
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 
@@ -224,8 +225,8 @@ class HttpConnection:
             query=fields,
             headers={name.decode("ascii"): value.decode("latin-1") for name, value in head.headers},
             body=body,
-            peer_host=peer[0],
-            local_host=local[0],
+            peer_host=plain_address(peer[0]),
+            local_host=plain_address(local[0]),
         )
 
     # -- sending --------------------------------------------------------------------------------

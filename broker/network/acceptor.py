@@ -24,6 +24,7 @@ from typing import Protocol
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.connection_rates import ConnectionRates
 from broker.network.held_sockets import HeldSockets
+from broker.network.host_names import plain_address
 from broker.network.narrow_sockets import narrow_listener
 from broker.network.processor import Processor
 from broker.runtime import owners
@@ -103,7 +104,7 @@ class Acceptor:
                 await asyncio.sleep(REST_SECONDS)
                 continue
             try:
-                await self._place(sock, address)
+                await self._place(sock, (plain_address(address[0]), address[1]))
             except Exception as error:
                 owners.failed(Owner.ACCEPTOR, error)
                 sock.close()
@@ -125,12 +126,13 @@ class Acceptor:
             return
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            local = sock.getsockname()
+            local_host, local_port = sock.getsockname()[:2]
         except OSError:  # reset by the peer meanwhile
             self._limits.leave(address[0], self.listener.name)
             sock.close()
             return
-        info = ConnectionInfo(self.listener, self._dialect, local[:2], address[:2])
+        local = plain_address(local_host), local_port
+        info = ConnectionInfo(self.listener, self._dialect, local, address)
         info.since_ms = self._clock.now_ms()
         self._metrics.connections_accepted += 1
         self._metrics.traffic.listener(self.listener.name).accepted += 1

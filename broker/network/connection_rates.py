@@ -20,7 +20,6 @@ from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.metrics import Metrics
 
 UNLIMITED: Final = 2**31 - 1  # the default of max.connection.creation.rate
-_MAPPED: Final = "::ffff:"  # before an IPv4 address on a socket for both
 
 
 class ConnectionRates:
@@ -73,7 +72,7 @@ class ConnectionRates:
         """
         if not self._by_address and self._default is None:
             return 0
-        address = address.removeprefix(_MAPPED).partition("%")[0]
+        address = address.partition("%")[0]
         limit = self._by_address.get(address, self._default)
         if limit is None:
             return 0

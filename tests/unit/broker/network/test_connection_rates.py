@@ -45,7 +45,7 @@ def test_an_address_has_its_rate_or_the_default_and_refused_ones_do_not_count() 
     rig = Rig()
     rig.rates.set_address_rate(None, 1)
     rig.rates.set_address_rate("10.0.0.9", 2)
-    for address, passes in (("10.0.0.1", 10), ("::ffff:10.0.0.9", 20), ("fe80::1%eth0", 10)):
+    for address, passes in (("10.0.0.1", 10), ("10.0.0.9", 20), ("fe80::1%eth0", 10)):
         found = [rig.rates.refusal_ms(address) for _ in range(passes + 50)]
         assert found[:passes] == [0] * passes
         assert all(0 < one <= 1_000 for one in found[passes:])
