@@ -32,6 +32,10 @@ class KeySetError(Exception):
     """A key set cannot be used; the text says why."""
 
 
+class NoUsableKey(KeySetError):
+    """A key set has no key that verifies anything: its provider believes in none any more."""
+
+
 class VerificationKey(NamedTuple):
     """A public key, its id if it has one, and the algorithms that it verifies."""
 
@@ -71,7 +75,7 @@ def read_key_set(data: bytes) -> KeySet:
         raise KeySetError(f"it has {len(listed)} keys; expected {KEYS_MAX} at most")
     keys = [made for one in listed if isinstance(one, dict) and (made := _key(one)) is not None]
     if not keys:
-        raise KeySetError(f"none of its {len(listed)} keys can verify one of {sorted(ALGORITHMS)}")
+        raise NoUsableKey(f"none of its {len(listed)} keys can verify one of {sorted(ALGORITHMS)}")
     return KeySet(keys)
 
 

@@ -4,6 +4,7 @@
     older than refresh  read beside the login, which uses the old keys
     unknown kid         read, and wait: the provider has a new key; once in 10 s at most
     cannot be read      the old keys stay in use, a warning says so, and the next try is in 10 s
+    has no usable key   the provider has withdrawn all: they are forgotten, and a warning says so
 
 Logins that need the same reading wait for one. So strangers with invented key ids cause a reading
 each 10 s, whatever they send.
@@ -19,7 +20,13 @@ from typing import Final
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 from broker.security.oauth.key_download import download
-from broker.security.oauth.key_set import KeySet, KeySetError, VerificationKey, read_key_set
+from broker.security.oauth.key_set import (
+    KeySet,
+    KeySetError,
+    NoUsableKey,
+    VerificationKey,
+    read_key_set,
+)
 
 logger = logging.getLogger("barnabas.security")
 
@@ -68,12 +75,15 @@ class KeySource:
             self._keys = await self._run(self.read)
             self._read_ns = self._monotonic_ns()
         except KeySetError as error:
-            kept = (
-                f"; the {len(self._keys)} keys read before stay in use" if len(self._keys) else ""
-            )
+            kept = "stay in use"
+            if isinstance(error, NoUsableKey):
+                kept = "are withdrawn"
+            kept = f"; the {len(self._keys)} keys read before {kept}" if len(self._keys) else ""
             logger.warning(
                 "the keys for tokens cannot be read from %(url)s: %(error)s%(note)s",
                 {"url": self.url, "error": error, "note": kept},
             )
+            if isinstance(error, NoUsableKey):
+                self._keys = KeySet([])
         finally:
             self._reading = None

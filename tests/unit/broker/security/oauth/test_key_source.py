@@ -22,7 +22,8 @@ class Provider:
         self.reads += 1
         if self.fails:
             raise KeySetError("down")
-        return read_key_set(key_set(*map(jwk, self.names)))
+        named = key_set(*map(jwk, self.names))
+        return read_key_set(named if self.names else b'{"keys": []}')
 
     async def find(self, kid, algorithm="RS256"):
         return [one.kid for one in await self.source.matching(kid, algorithm)]
@@ -72,6 +73,23 @@ async def test_keys_stay_when_the_provider_is_down(caplog):
     provider.fails = False
     provider.now_ns += 10 * SECOND_NS
     assert await provider.find("rsa") == ["rsa"]
+
+
+async def test_keys_that_the_provider_has_withdrawn_are_forgotten(caplog):
+    """Such as after its private keys were stolen."""
+    provider = Provider()
+    await provider.find("rsa")
+    provider.names = []
+    provider.now_ns += 3_600 * SECOND_NS
+    assert await provider.find("rsa") == ["rsa"]
+    await asyncio.sleep(0.01)
+    assert await provider.find("rsa") == []
+    assert [one.endswith("; the 1 keys read before are withdrawn") for one in caplog.messages] == [
+        True
+    ]
+    provider.names = ["p256"]
+    provider.now_ns += 10 * SECOND_NS
+    assert await provider.find("p256", "ES256") == ["p256"]
 
 
 async def test_a_client_that_leaves_takes_no_other_along():
