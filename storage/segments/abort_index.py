@@ -46,7 +46,8 @@ _VERSION: Final = 0
 # of further lists about as many entries; where transactions lie across each other for long, a
 # thread reads on.
 BLOCK_ENTRIES: Final = 4_096
-# Read first, then twice as many each time: most answers name few.
+# Read first, then twice as many each time: most answers name few. A reader that goes on gets about
+# as many as in the answer before, so then these are read at once.
 FEW_ENTRIES: Final = 64
 HINTS_MAX: Final = 64  # ends of answers that are remembered of a list
 
@@ -67,7 +68,8 @@ class AbortIndex:
     """The aborted transactions whose markers are in one segment."""
 
     __slots__ = (
-        "_count", "_crc", "_files", "_hints", "_is_cut", "_tail", "_written", "last_marker", "path",
+        "_count", "_crc", "_few", "_files", "_hints", "_is_cut", "_tail", "_written", "last_marker",
+        "path",
     )  # fmt: skip
 
     def __init__(self, files: OpenFiles, path: str) -> None:
@@ -80,6 +82,7 @@ class AbortIndex:
         self._crc = 0
         self.last_marker = -1  # the offset of the newest entry's marker
         self._hints: dict[int, int] = {}  # offset that an answer ended before -> perhaps its slot
+        self._few = FEW_ENTRIES  # how many the next answer will need, perhaps
 
     def __len__(self) -> int:
         """Return how many entries there are, in the file and in memory."""
@@ -198,7 +201,7 @@ class AbortIndex:
         count = self._count
         slot, entries = self._first_block(from_offset, count)
         found_before = len(found)
-        start, size = slot, min(FEW_ENTRIES, BLOCK_ENTRIES)
+        start, size = slot, len(entries) // ENTRY_BYTES or FEW_ENTRIES
         while start < count:
             if start - slot >= BLOCK_ENTRIES and not cold.may_wait(self.path):
                 del found[found_before:]
@@ -207,12 +210,12 @@ class AbortIndex:
                 entries = self._read(start, min(count, start + size))
             ended, is_over = _pick(entries, upper_offset, found)
             if is_over:
-                self._hint(upper_offset, start + ended)
+                self._hint(upper_offset, start + ended, start + ended - slot)
                 return True
             start += size
             left = slot + BLOCK_ENTRIES - start  # of the first block
             size = min(2 * size, left) if left > 0 else BLOCK_ENTRIES
-        self._hint(upper_offset, count)
+        self._hint(upper_offset, count, count - slot)
         return False
 
     def _first_block(self, offset: int, count: int) -> tuple[int, bytes]:
@@ -220,7 +223,7 @@ class AbortIndex:
 
         Of the `count` first.
         """
-        size = min(FEW_ENTRIES, BLOCK_ENTRIES)
+        size = min(self._few, BLOCK_ENTRIES)
         slot = self._hints.get(offset, -1)
         if 0 <= slot <= count:
             # A hint may be wrong: threads look up here while the loop changes the list.
@@ -232,8 +235,12 @@ class AbortIndex:
         slot = bisect_left(range(count), offset, key=self._marker_at)
         return slot, self._read(slot, min(count, slot + size))
 
-    def _hint(self, upper_offset: int, slot: int) -> None:
-        """Remember where the marker is that comes first behind an answer: the next one begins."""
+    def _hint(self, upper_offset: int, slot: int, ended: int) -> None:
+        """Remember where the marker is that comes first behind an answer: the next one begins.
+
+        And how many entries this one took.
+        """
+        self._few = max(FEW_ENTRIES, ended + ended // 8)
         if len(self._hints) >= HINTS_MAX:
             self._hints.clear()
         self._hints[upper_offset] = slot

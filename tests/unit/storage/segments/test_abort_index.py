@@ -199,6 +199,23 @@ def test_no_more_is_read_than_twice_what_is_found(disk, monkeypatch):
     assert asked == [(0, 2), (2, 6), (6, 14), (14, 16), (16, 32), (32, 40)]
 
 
+def test_a_reader_that_goes_on_is_served_by_one_read(disk, monkeypatch):
+    monkeypatch.setattr(abort_index, "FEW_ENTRIES", 2)
+    monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 16)
+    entries = [(5, 10 * n + 1, 10 * n + 2, 10 * n + 3) for n in range(40)]
+    index = index_on(disk, *entries)
+    assert len(collected(index, 0, 80)[0]) == 8
+    asked = []
+    read = AbortIndex._read
+    monkeypatch.setattr(AbortIndex, "_read", lambda *args: (asked.append(args[1:]), read(*args))[1])
+    assert len(collected(index, 80, 150)[0]) == 7
+    assert asked == [(7, 17)], "nine, and the one before"
+    assert collected(index, 150, 155)[0] == [(5, 151)]
+    asked.clear()
+    assert collected(index, 155, 165)[0] == [(5, 161)]
+    assert asked == [(15, 18)], "few again"
+
+
 def test_what_a_thread_has_found_is_kept_whatever_its_size(disk, monkeypatch):
     """Otherwise the thread would walk again and again, and then the loop."""
     monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 4)
