@@ -21,14 +21,16 @@ from protocol.api_keys import ApiKey
 from protocol.dialect import DecodedRequest, RequestHeader, ServedApi
 from protocol.errors import DecodeError, TakesLong, UnknownApiKey, UnsupportedVersion
 from protocol.java_text import JAVA
+from protocol.kafka import usual_fetch, usual_produce
 from protocol.kafka.codec import Decoder, Encoder, decoder, encoder, step_encoder
 from protocol.kafka.primitives import read_uvarint, skip_tags
-from protocol.kafka.produce_scan import FLEXIBLE_SINCE, names_many
-from protocol.kafka.usual_produce import UsualProduces, usual_answer
+from protocol.kafka.produce_scan import names_many
+from protocol.kafka.usual_produce import UsualProduces
 from protocol.likely_mistakes import of_kafka_frame
 from protocol.wire import Buffer, message_spec
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
+_FETCH: Final = int(ApiKey.FETCH)
 _KEY = struct.Struct(">h")
 _REQUEST_HEADER = struct.Struct(">hhih")
 _RESPONSE_HEADER_V0 = struct.Struct(">ii")  # with the frame's size before it
@@ -81,11 +83,15 @@ class KafkaDialect:
             if api_key not in self._served:
                 raise UnknownApiKey(api_key, of_kafka_frame(frame))
             found = self._make_decoder(api_key, version)
-        is_flexible_produce = api_key == _PRODUCE and version >= FLEXIBLE_SINCE
-        if is_flexible_produce and (usual := self._usual.read(frame, version, size)) is not None:
-            client_id, produce = usual
+        usual: tuple[str | None, Any] | None = None
+        if api_key == _PRODUCE:
+            usual = self._usual.read(frame, version, size)
+        elif api_key == _FETCH:
+            usual = usual_fetch.decoded(frame, version, size)
+        if usual is not None:
+            client_id, body = usual
             header = RequestHeader(api_key, version, correlation_id, client_id)
-            return DecodedRequest(header, produce)
+            return DecodedRequest(header, body)
         is_long = len(frame) > QUICK_BYTES_MAX and not in_thread
         if is_long and api_key != ApiKey.PRODUCE:
             raise TakesLong(f"{len(frame)} bytes of a request")
@@ -98,7 +104,7 @@ class KafkaDialect:
         body, position = decode(frame, position)
         if position != len(frame):
             self.trailing_bytes_ignored += len(frame) - position
-        elif is_flexible_produce:
+        elif api_key == _PRODUCE:
             self._usual.learn(frame, version, client_id, size, body)
         return DecodedRequest(RequestHeader(api_key, version, correlation_id, client_id), body)
 
@@ -107,8 +113,13 @@ class KafkaDialect:
 
         Records of 1,024 bytes and more are buffers of their own. Raises EncodeError.
         """
-        if header.api_key == _PRODUCE and (usual := usual_answer(header, response)) is not None:
-            return [usual]
+        if header.api_key == _PRODUCE:
+            if (answer := usual_produce.encoded(header, response)) is not None:
+                return [answer]
+        elif header.api_key == _FETCH and (
+            (buffers := usual_fetch.encoded(header, response)) is not None
+        ):
+            return buffers
         found = self._encoders.get((header.api_key, header.api_version))
         if found is None:
             found = self._make_encoder(header.api_key, header.api_version)

@@ -69,6 +69,8 @@ class UsualProduces:
         self, frame: memoryview, version: int, client_id_size: int
     ) -> tuple[str | None, ProduceRequest] | None:
         """Return client id and body of a Produce that is known but for its records, else None."""
+        if version < FLEXIBLE_SINCE:
+            return None
         try:
             end = _CLIENT_ID_SIZE_AT + _TOPIC_AFTER
             if client_id_size > 0:
@@ -125,7 +127,11 @@ class UsualProduces:
         as they are read here. So both have found the records' size in the same place: two numbers
         that end there and are equal begin there, too, unless they are 0.
         """
-        if request.transactional_id is not None or len(request.topic_data) != 1:
+        if (
+            version < FLEXIBLE_SINCE
+            or request.transactional_id is not None
+            or len(request.topic_data) != 1
+        ):
             return
         (topic,) = request.topic_data
         if len(topic.partition_data) != 1:
@@ -153,7 +159,7 @@ class UsualProduces:
         known[frame[_CLIENT_ID_SIZE_AT:end].tobytes()] = said
 
 
-def usual_answer(header: RequestHeader, response: ProduceResponse) -> bytes | None:
+def encoded(header: RequestHeader, response: ProduceResponse) -> bytes | None:
     """Return the frame that answers a usual Produce, None if anything in `response` is unusual."""
     try:
         version, topics = header.api_version, response.responses

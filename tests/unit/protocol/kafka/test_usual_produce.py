@@ -15,7 +15,7 @@ from protocol.kafka import usual_produce
 from protocol.kafka.codec import encode_message
 from protocol.kafka.dialect import KafkaDialect
 from protocol.kafka.primitives import uvarint
-from protocol.kafka.usual_produce import UsualProduces, usual_answer
+from protocol.kafka.usual_produce import UsualProduces, encoded
 from protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -197,7 +197,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_any_request_is_read_as_field_by_field(version: int, data: st.DataObject) -> None:
     body = encode_message(data.draw(messages(ProduceRequest, version)), version)
     tags = b"\0" if version >= 9 else b""
-    made = struct.pack(">hhih", 0, version, 5, 2) + b"me" + tags + b"".join(map(bytes, body))
+    made = struct.pack(">hhih", 0, version, 5, 2) + b"me" + tags + body
     knowing = learnt(made, UsualProduces())
     assert outcome(knowing, made) == outcome(dialect(), made)
 
@@ -212,10 +212,10 @@ def answer(**fields: Any) -> ProduceResponse:
     )
 
 
-def encoded(version: int, response: ProduceResponse, monkeypatch: pytest.MonkeyPatch) -> bytes:
+def by_encoder(version: int, response: ProduceResponse, monkeypatch: pytest.MonkeyPatch) -> bytes:
     """Return the frame as the compiled encoder writes it."""
     with monkeypatch.context() as patch:
-        patch.setattr("protocol.kafka.dialect.usual_answer", lambda *_: None)
+        patch.setattr("protocol.kafka.usual_produce.encoded", lambda *_: None)
         header = RequestHeader(0, version, 77, None)
         return b"".join(dialect().encode_response(header, response))
 
@@ -229,8 +229,8 @@ def test_a_usual_answer_is_what_the_encoder_writes(
 ) -> None:
     response = answer(**fields)
     response.throttle_time_ms = 12
-    usual = usual_answer(RequestHeader(0, version, 77, None), response)
-    assert usual == encoded(version, response, monkeypatch)
+    usual = encoded(RequestHeader(0, version, 77, None), response)
+    assert usual == by_encoder(version, response, monkeypatch)
 
 
 def two_topics() -> ProduceResponse:
@@ -270,11 +270,11 @@ UNUSUAL = {
 
 @pytest.mark.parametrize("response", UNUSUAL.values(), ids=UNUSUAL)
 def test_what_is_unusual_is_left_to_the_encoder(response: ProduceResponse) -> None:
-    assert usual_answer(RequestHeader(0, 12, 77, None), response) is None
+    assert encoded(RequestHeader(0, 12, 77, None), response) is None
 
 
 def test_an_old_version_is_left_to_the_encoder() -> None:
-    assert usual_answer(RequestHeader(0, 8, 77, None), answer()) is None
+    assert encoded(RequestHeader(0, 8, 77, None), answer()) is None
 
 
 @pytest.mark.parametrize("version", [8, *FLEXIBLE])
@@ -282,6 +282,6 @@ def test_an_old_version_is_left_to_the_encoder() -> None:
 @given(data=st.data())
 def test_any_answer_is_as_the_encoder_writes_it(version: int, data: st.DataObject) -> None:
     response = data.draw(messages(ProduceResponse, version))
-    usual = usual_answer(RequestHeader(0, version, 77, None), response)
+    usual = encoded(RequestHeader(0, version, 77, None), response)
     with pytest.MonkeyPatch.context() as patch:
-        assert usual in (None, encoded(version, response, patch))
+        assert usual in (None, by_encoder(version, response, patch))
