@@ -1,8 +1,9 @@
 """Long walks of endpoints over topics and groups, in slices, shared by those who ask; and rates.
 
 All visitors look at the same topics and groups, and their pages ask every few seconds. So the rows
-of a list are made once for all who ask within `KEPT_NS` or, if they took long to make, within
-`KEPT_TIMES` that time. What a visitor may not see is left out for each.
+of a list are made once for all who ask within `KEPT_NS` or, if they are much work, within
+`KEPT_TIMES` the time of that work, at most `KEPT_NS_MAX`. What a visitor may not see is left out
+for each.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ OLD_NS: Final = 30 * SECOND_NS
 TOPICS_MAX: Final = 10_000
 KEPT_NS: Final = 2 * SECOND_NS
 KEPT_TIMES: Final = 100
+KEPT_NS_MAX: Final = 30 * SECOND_NS
 SORTED: Final = 200  # rows at a time, some 0.2 ms
 
 Row = TypeVar("Row")
@@ -33,6 +35,7 @@ class Turns:
         self._now_ns = clock.monotonic_ns
         self._ends_ns = self._now_ns() + SLICE_NS
         self._count = 0
+        self.slices = 1  # begun so far: what others do between them is not our work
 
     async def turn(self) -> None:
         """Count one step, of at most some 10 µs."""
@@ -45,6 +48,7 @@ class Turns:
         if self._now_ns() >= self._ends_ns:
             await asyncio.sleep(0)
             self._ends_ns = self._now_ns() + SLICE_NS
+            self.slices += 1
 
 
 class SharedRows(Generic[Row]):
@@ -56,20 +60,23 @@ class SharedRows(Generic[Row]):
         self._turn = asyncio.Lock()
         self._rows: list[Row] = []
         self._kept_until_ns = 0
+        self._changes = 0  # that were made here
 
     async def get(self) -> list[Row]:
         """Return the rows, of a walk that has just been or is made now."""
         async with self._turn:
-            begun_ns = self._clock.monotonic_ns()
-            if begun_ns >= self._kept_until_ns:
-                self._rows = await self._make(Turns(self._clock))
-                ended_ns = self._clock.monotonic_ns()
-                self._kept_until_ns = ended_ns + max(KEPT_NS, KEPT_TIMES * (ended_ns - begun_ns))
+            if self._clock.monotonic_ns() >= self._kept_until_ns:
+                turns, changes = Turns(self._clock), self._changes
+                self._rows = await self._make(turns)
+                if changes == self._changes:  # else the walk may have passed what was changed
+                    kept_ns = max(KEPT_NS, KEPT_TIMES * SLICE_NS * turns.slices)
+                    self._kept_until_ns = self._clock.monotonic_ns() + min(kept_ns, KEPT_NS_MAX)
             return self._rows
 
     def forget(self) -> None:
         """Walk for the next one who asks: something has been changed here."""
         self._kept_until_ns = 0
+        self._changes += 1
 
 
 async def page_of_rows(
