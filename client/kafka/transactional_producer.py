@@ -27,6 +27,7 @@ from client.kafka.held_id import HeldId
 from client.kafka.patience import PatientConnection
 from client.partitioners import PARTITIONERS
 from client.places import Place
+from client.transactions.endings import interrupted
 from client.transactions.epoch import Epoch, GroupMetadata
 from client.transactions.errors import (
     OutcomeUnknown,
@@ -184,8 +185,9 @@ class TransactionalProducer:
             if self._failure is error:
                 raise
             raise self._failure from error
-        except BaseException:
+        except BaseException as error:
             self._held.must_reset = True  # the request may still arrive, after the abort
+            self._failure = interrupted(error)  # also if the caller goes on
             raise
 
     def _partition_count(self, topic: str) -> int:

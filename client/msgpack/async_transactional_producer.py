@@ -28,7 +28,14 @@ from client.msgpack.transaction_calls import TransactionCalls
 from client.msgpack.transport import Transport, TransportError, UnknownPlace
 from client.partitioners import PARTITIONERS
 from client.places import Place
-from client.transactions.endings import FENCED, REPLACED, ended_by_broker, explained, fenced
+from client.transactions.endings import (
+    FENCED,
+    REPLACED,
+    ended_by_broker,
+    explained,
+    fenced,
+    interrupted,
+)
 from client.transactions.epoch import Epoch, GroupMetadata
 from client.transactions.errors import (
     Again,
@@ -164,8 +171,9 @@ class AsyncTransactionalProducer:
             if self._failure is error:
                 raise
             raise self._failure from error
-        except BaseException:
+        except BaseException as error:
             self._must_reset = True  # the request may still arrive, after the abort
+            self._failure = interrupted(error)  # also if the caller goes on
             raise
 
     def _check_open(self) -> None:

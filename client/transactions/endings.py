@@ -44,6 +44,18 @@ def explained(
     return None if error.code in REPLACED or has_ended else error
 
 
+def interrupted(error: BaseException) -> TransactionAborted:
+    """Return why a transaction can only be aborted after a request that was given up.
+
+    Records that `send` had taken may not be at the broker: a caller may catch the interruption, and
+    leave the block as if nothing was missing.
+    """
+    return TransactionAborted(
+        f"a request was given up ({type(error).__name__}), and what it carried may be missing",
+        is_over=False,
+    )
+
+
 def ended_by_broker(
     transactional_id: str, ended: LastEnd | None, open_s: float, timeout_ms: int
 ) -> TransactionError:

@@ -340,3 +340,24 @@ def test_a_wrong_address_is_told_at_once(time):
         producer.__enter__()
     assert time.now_s == 0
     assert module.TransactionSettings().retry_s > module.ABORT_S
+
+
+def test_a_request_that_was_given_up_aborts_even_if_the_block_goes_on(
+    scripted, producer, monkeypatch
+):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    def interrupted():
+        with producer.transaction():
+            producer.send("orders", b"a", partition=0)
+            with monkeypatch.context() as patched:
+                patched.setattr(module.requests, "produce", interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    producer.flush()
+
+    with pytest.raises(TransactionAborted, match="was given up"):
+        interrupted()
+    with producer.transaction():
+        producer.send("orders", b"b", partition=0)
+    assert scripted.committed == [("orders", 0, b"b")]

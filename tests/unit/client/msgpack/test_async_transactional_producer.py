@@ -147,6 +147,28 @@ async def test_a_cancelled_block_is_aborted(scripted):
     assert scripted.committed == [("orders", 0, b"b")]
 
 
+async def test_a_request_that_was_given_up_aborts_even_if_the_block_goes_on(scripted, monkeypatch):
+    """A time limit around one `flush`: the records that it took along are not at the broker."""
+
+    async def never(*_):
+        await asyncio.Event().wait()
+
+    async with made(scripted) as producer:
+
+        async def limited():
+            with monkeypatch.context() as patched:
+                patched.setattr(producer._requests, "produce", never)
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.01):
+                        await send(producer, b"a")
+                        await producer.flush()
+
+        with pytest.raises(TransactionAborted, match="was given up"):
+            await run(producer, limited)
+        await run(producer, b"b")
+        assert scripted.committed == [("orders", 0, b"b")]
+
+
 async def test_what_was_never_sent_needs_no_abort(scripted):
     async with made(scripted) as producer:
 
