@@ -158,10 +158,9 @@ async def test_a_request_that_was_given_up_aborts_even_if_the_block_goes_on(scri
         async def limited():
             with monkeypatch.context() as patched:
                 patched.setattr(producer._requests, "produce", never)
+                await send(producer, b"a")
                 with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.01):
-                        await send(producer, b"a")
-                        await producer.flush()
+                    await asyncio.wait_for(producer.flush(), 0.01)
 
         with pytest.raises(TransactionAborted, match="was given up"):
             await run(producer, limited)
