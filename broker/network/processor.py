@@ -27,6 +27,7 @@ from broker.network.connection import Connection
 from broker.network.connection_account import answer_bytes_max
 from broker.network.connection_limits import ConnectionLimits
 from broker.network.gathered_writes import GatheredWrites
+from broker.network.hang_ups import let_go
 from broker.network.logins.login_errors import LoginEnded
 from broker.network.lone_senders import LoneSenders
 from broker.network.reading import HOLDS_FRAMES, Hold
@@ -294,8 +295,7 @@ class Processor:
         """End connections past a deadline, and release unused memory; about once a second."""
         self.frame_pool.trim()
         now_ns = self.clock.monotonic_ns()
-        for connection in tuple(self.connections):
-            _end_if_late(connection, now_ns, self._settings, self.metrics)
+        _end_late(tuple(self.connections), now_ns, self._settings, self.metrics)
 
     def count_refusal(self, connection: Connection, error: Exception) -> None:
         """Count a connection closed for what it sent; log that a few times a second at most."""
@@ -357,6 +357,15 @@ def _time(request: Request, count: int, queue: RequestQueue, now_ns: int) -> Non
     request.extras.timing = RequestTiming(request.header.api_key, now_ns, stands_for)
 
 
+def _end_late(
+    connections: Sequence[Connection], now_ns: int, settings: ConnectionSettings, metrics: Metrics
+) -> None:
+    """End connections past a deadline, and those that wait for us and have lost their client."""
+    for connection in connections:
+        _end_if_late(connection, now_ns, settings, metrics)
+    let_go(connections, now_ns, settings.idle_ms_max, metrics)
+
+
 def _end_if_late(
     connection: Connection, now_ns: int, settings: ConnectionSettings, metrics: Metrics
 ) -> None:
@@ -369,7 +378,7 @@ def _end_if_late(
     elif connection.gate is not None and connection.gate.is_closed:
         connection.gate.login.end_if_silent(now_ns)
     elif reading.holds & Hold.THROTTLED:
-        connection.last_active_ns = now_ns  # it waits for us
+        return  # it waits for us (`broker.network.hang_ups`)
     elif settings.idle_ms_max > 0 and (
         connection.last_active_ns < now_ns - settings.idle_ms_max * MS_NS
     ):
