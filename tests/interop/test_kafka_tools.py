@@ -41,6 +41,9 @@ VERSIONS = f"{TOOLS}.BrokerApiVersionsCommand"
 FEATURES = f"{TOOLS}.FeatureCommand"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
 ALL_GROUPS = f"{TOOLS}.GroupsCommand"
+ELECTION = f"{TOOLS}.LeaderElectionCommand"
+REASSIGN = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+RESETTER = f"{TOOLS}.StreamsResetter"
 
 TIMESTAMP_MS = 1_700_000_000_000
 SETTINGS = {"num.partitions": "3", "offsets.topic.num.partitions": "2"}
@@ -70,6 +73,9 @@ RESET = "--reset-offsets --group g --topic a"
 TOPIC_A = "--entity-type topics --entity-name a"
 BROKER_1 = "--entity-type brokers --entity-name 1"
 ALL_BROKERS = "--entity-type brokers --entity-default"
+GROUP_G = "--entity-type groups --entity-name g"
+MOVE = {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}
+MOVE_AWAY = {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [2]}]}
 
 STEPS = (
     Step("topics: none", TOPICS, "--list"),
@@ -191,6 +197,42 @@ STEPS = (
     Step("groups: of all kinds", ALL_GROUPS, "--list"),
     Step("groups: delete", GROUPS, "--delete --group g --group nope"),
     Step("groups: list at the end", GROUPS, "--list"),
+    Step("election", ELECTION, "--election-type preferred --all-topic-partitions"),
+    Step("election of none", ELECTION, "--election-type unclean --topic nope --partition 0"),
+    Step(
+        "reassign: propose",
+        REASSIGN,
+        "--generate --topics-to-move-json-file {file} --broker-list 1",
+        {"version": 1, "topics": [{"topic": "a"}]},
+    ),
+    Step(
+        "reassign with a throttle",
+        REASSIGN,
+        "--execute --throttle 1000 --reassignment-json-file {file}",
+        MOVE,
+    ),
+    Step("reassign: throttle of a broker", CONFIGS, f"--describe {BROKER_1}"),
+    Step("reassign: throttle of a topic", CONFIGS, f"--describe {TOPIC_A}"),
+    Step("reassign: verify", REASSIGN, "--verify --reassignment-json-file {file}", MOVE),
+    Step("reassign: no throttle is left", CONFIGS, f"--describe {BROKER_1}"),
+    Step("reassign away", REASSIGN, "--execute --reassignment-json-file {file}", MOVE_AWAY),
+    Step("reassign: list", REASSIGN, "--list"),
+    Step("streams: reset, dry", RESETTER, "--application-id app --input-topics a --dry-run"),
+    Step("streams: reset", RESETTER, "--application-id app --input-topics a --shift-by 1"),
+    Step("streams: reset of no topic", RESETTER, "--application-id app --input-topics nope"),
+    Step(
+        "configs: set for a group",
+        CONFIGS,
+        f"--alter {GROUP_G} --add-config consumer.session.timeout.ms=50000",
+    ),
+    Step(
+        "configs: too short for a group",
+        CONFIGS,
+        f"--alter {GROUP_G} --add-config consumer.session.timeout.ms=1",
+    ),
+    Step("configs: describe all of a group", CONFIGS, f"--describe --all {GROUP_G}"),
+    Step("features: lower", FEATURES, "downgrade --feature transaction.version=1"),
+    Step("features: raise", FEATURES, "upgrade --feature transaction.version=2"),
     Step("delete", TOPICS, "--delete --topic b.c"),
     Step("delete what is not there", TOPICS, "--delete --topic b.c"),
     Step("delete if it is there", TOPICS, "--delete --topic b.c --if-exists"),
