@@ -59,7 +59,7 @@ async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> 
     order = text_of(request, "order", NEWEST)
     if order not in (NEWEST, OLDEST):
         raise bad(f"order is {order[:40]!r}, expected {NEWEST} or {OLDEST}")
-    isolation = int(is_set(request, "committed"))
+    isolation = _isolation(request)
     needle = needle_of(request)
     source = RecordSource(
         console, visitor, topic, Budget(console), isolation=isolation, needle=needle
@@ -85,6 +85,10 @@ async def messages(request: HttpRequest, visitor: Visitor, console: Console) -> 
             "problems": source.problems,
         },
     )
+
+
+def _isolation(request: HttpRequest) -> int:
+    return int(is_set(request, "committed"))
 
 
 async def _begin(
@@ -174,7 +178,9 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
         raise ConsoleError(503, "BUSY", f"{EXPORTS_MAX} exports run; try again when one has ended")
     wanted = filter_of(request)
     budget = Budget(console, FOR_EVER, FOR_EVER)
-    source = RecordSource(console, visitor, topic, budget, needle=needle_of(request))
+    source = RecordSource(
+        console, visitor, topic, budget, isolation=_isolation(request), needle=needle_of(request)
+    )
     partitions = partitions_of(request, console, topic)
     begin = number_of(request, "offset", 0)
 
@@ -257,16 +263,21 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
 
     topic = topic_of(request, visitor, console)
     visitor.must(READS, topic)
-    wanted = filter_of(request)
+    wanted, isolation = filter_of(request), _isolation(request)
+
+    def end_of(partition: Partition) -> int:
+        log = partition.log
+        return log.last_stable_offset if isolation else log.high_watermark
+
     shape: tuple[bytes, int, int] | None = _shape(console, topic)
     partitions = partitions_of(request, console, topic)
-    at = {one.log: one.log.high_watermark for one in partitions}
+    at = {one.log: end_of(one) for one in partitions}
     known = _all_open(console, topic)
 
     def begin_of(partition: Partition) -> int:
         """Return where to begin: what another partition had before it was followed is not new."""
         log = partition.log
-        return at.get(log, log.high_watermark if partition in known else log.opened_at)
+        return at.get(log, end_of(partition) if partition in known else log.opened_at)
 
     async def arrivals() -> AsyncGenerator[bytes, None]:
         nonlocal shape, partitions, at, known
@@ -278,19 +289,20 @@ async def tail(request: HttpRequest, visitor: Visitor, console: Console) -> Http
                 shape = now if partitions else None
                 at = {one.log: begin_of(one) for one in partitions}
                 known = _all_open(console, topic) if partitions else known
-            source = RecordSource(console, visitor, topic, Budget(console, WORK_NS // 16))
+            budget = Budget(console, WORK_NS // 16)
+            source = RecordSource(console, visitor, topic, budget, isolation=isolation)
             page = RecordPage(source, TAIL_MAX, wanted, is_newest=False)
             skipped = 0
             for partition in partitions:
                 log = partition.log
-                begin = max(at[log], log.start_offset)
-                arrived = log.high_watermark - begin
+                begin, end = max(at[log], log.start_offset), end_of(partition)
+                arrived = end - begin
                 if arrived > TAIL_MAX:
                     skipped += arrived - TAIL_MAX
-                    begin = log.high_watermark - TAIL_MAX
+                    begin = end - TAIL_MAX
                 if arrived > 0:
-                    page.add(log.partition, log.start_offset, log.high_watermark, begin, 1)
-                at[log] = log.high_watermark
+                    page.add(log.partition, log.start_offset, end, begin, 1)
+                at[log] = end
             async with console.readers:
                 await page.read()
             found = []

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from broker.console.aborted_batches import AbortedBatches
 from broker.console.answers import ConsoleError
 from broker.console.inquiry import check
 from broker.console.visitor import Visitor
@@ -169,7 +170,7 @@ class RecordSource:
                 continue
             check(data.error_code, what=f"{self.topic}-{partition}")
             buffer = bytes(data.records or b"")  # a thread has read all but small ones as bytes
-            place, began = 0, position
+            place, began, aborted = 0, position, AbortedBatches(data.aborted_transactions)
             while place + HEADER_SIZE <= len(buffer) and position < end:
                 header = read_header(buffer, place)
                 if header.size <= 0 or place + header.size > len(buffer):
@@ -180,9 +181,10 @@ class RecordSource:
                 if from_batch:
                     least = max(header.base_offset, position - KEPT)
                     from_batch = False
-                async for records in self._opened(partition, header, batch, least):
-                    position = max(position, records[-1].record.offset + 1)
-                    yield position, records
+                if not aborted.has(header):
+                    async for records in self._opened(partition, header, batch, least):
+                        position = max(position, records[-1].record.offset + 1)
+                        yield position, records
                 position = max(position, header.next_offset)
                 yield position, []
             if position == began:  # nothing more is visible

@@ -61,7 +61,7 @@ export function Messages({ topic, partitions }) {
       <${Field} label="Committed only" kind="check"><input type="checkbox" checked=${asked.committed} onChange=${set("committed")} /><//>
       ${asked.order === "newest" && html`<${Field} label="Newest of each key" kind="check"><input type="checkbox" checked=${asked.perkey} onChange=${set("perkey")} /><//>`}
       <div class="buttons"><button class="main">Search</button><button type="button" aria-pressed=${live} onClick=${() => setLive(!live)}>${live ? "Stop following" : "Follow live"}</button>
-        <a class="button quiet" download href=${`/api/v1/export${query({ topic, partition: asked.partition, key: asked.key, text: asked.text })}`}>Export</a></div></form>
+        <a class="button quiet" download href=${`/api/v1/export${query({ topic, partition: asked.partition, key: asked.key, text: asked.text, committed: asked.committed })}`}>Export</a></div></form>
     <${Problem} error=${error} load=${() => search(asked)} />
     ${page.problems.map((one) => html`<div class="notice warning"><strong>Partition ${one.partition} cannot be read from offset ${count(one.offset)} to ${count(one.until)}</strong><p>${one.reason}</p></div>`)}
     ${live && html`<p class="progress" role="status"><span class="dot running"></span>Following: records appear as they arrive${page.skipped ? `; ${count(page.skipped)} were too fast to show` : ""}</p>`}
