@@ -94,7 +94,11 @@ LOGS: tuple[Family, ...] = (
         "Milliseconds of an fsync: quantiles of the last two minutes, all are timed.",
         _flush_times, ("quantile",),
     ),
-    _zero("kafka_log_logcleanermanager_uncleanable_partitions_count", "Uncleanable partitions."),
+    _gauge(
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
+        "Partitions whose compaction was given up: the log says why.",
+        lambda view: view.metrics.partitions_uncleanable_now,
+    ),
     _gauge(f"{MANAGER}leadercount", "Partitions that this node leads.", _led),
     _gauge(f"{MANAGER}partitioncount", "Partitions on this node.", _led),
     _zero(f"{MANAGER}underreplicatedpartitions", "Partitions with too few replicas."),

@@ -97,6 +97,7 @@ class LogCleaner:
         config = self._services.config
         left = self._uncleanable.items()
         self._uncleanable = {key: log for key, log in left if not log.lease.is_over}
+        self._count()
         while len(self._passes) < min(config.log_cleaner_threads, THREADS_MAX):
             log = await self._filthiest()
             if log is None:
@@ -220,12 +221,16 @@ class LogCleaner:
     def _give_up(self, log: Log, error: Exception) -> None:
         """Exclude a log from cleaning from now on."""
         self._uncleanable[log.topic, log.partition] = log
+        self._count()
         logger.error(
             "Unexpected exception thrown when cleaning log %(topic)s-%(partition)d. Marking its"
             " partition as uncleanable: %(error)s. The broker serves it as it is, and compacts it"
             " again only after a restart; `barnabas verify` shows what is damaged.",
             {"topic": log.topic, "partition": log.partition, "error": error},
         )
+
+    def _count(self) -> None:
+        self._services.metrics.partitions_uncleanable_now = len(self._uncleanable)
 
 
 def _report(log: Log, result: PassResult, seconds: float) -> None:

@@ -77,6 +77,7 @@ class Metrics:
     commits_timed_out: int = 0
     appends_timed_out: int = 0  # while they were queued for a slow disk
     partitions_offline_now: int = 0  # their logs cannot be opened
+    partitions_uncleanable_now: int = 0  # their compaction was given up
     disk_full_now: int = 0  # 1 while writes find no space
     writes_refused: int = 0  # because the disk is full
     fetches_parked: int = 0

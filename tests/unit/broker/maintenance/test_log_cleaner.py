@@ -255,7 +255,9 @@ async def test_an_uncleanable_log_is_dropped_with_its_topic(rig):
     cleaner._give_up(log, OSError("damage"))
     await cleaner._begin_passes()
     assert cleaner._uncleanable == {("t", 0): log}
+    assert rig.services.metrics.partitions_uncleanable_now == 1
     await rig.services.topics.delete("t")
     await cleaner._begin_passes()
     assert not cleaner._uncleanable
+    assert rig.services.metrics.partitions_uncleanable_now == 0
     await cleaner.stop()
