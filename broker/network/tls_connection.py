@@ -5,7 +5,8 @@
   client does not read: TLS encrypts a write at once and whole, and would hold all of it. Answers
   that wait here count as unsent.
 - A client that closes its end also ends ours: TLS has no half-closed connections. Whole frames
-  that it sent before are still started, since a producer with acks=0 waits for no answer.
+  that it sent before are still started, since a producer with acks=0 waits for no answer; also
+  those that were not delivered yet, because reading was paused.
 
 Nothing that is sent is mapped: the page of a truncated file would end the process when TLS reads
 it. The dialects of such listeners copy records (`protocol.kafka.copying`).
@@ -14,8 +15,10 @@ it. The dialects of such listeners copy records (`protocol.kafka.copying`).
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from broker.network.connection import (
@@ -30,6 +33,7 @@ from broker.runtime.owners import Owner
 from broker.runtime.request import Buffer, ConnectionInfo
 from broker.security.principal_mapping import NoMatchingRule
 from broker.security.tls.server_tls import ServerTls
+from protocol.errors import FrameTooLarge
 
 # 15 records of TLS: encrypted, they are one block that the C library keeps (TLS_BLOCK_BYTES).
 PIECE_BYTES: Final = 240 * 1024
@@ -92,6 +96,8 @@ class TlsConnection(Connection):
         self._waiting.clear()
         reading = self.reading
         is_closing = self._is_lost or reading.holds & Hold.CLOSING
+        if exc is None and not is_closing:
+            self._take_the_rest()
         if self._peer_has_ended and self.frames and not is_closing:
             self._is_lost = True
             self._is_full = False
@@ -102,6 +108,30 @@ class TlsConnection(Connection):
             self._processor.ready(self)
         else:
             super().connection_lost(exc)
+
+    def _take_the_rest(self) -> None:
+        """Take what the loop has received and not delivered, since we did not read.
+
+        It closes at the client's end even so. Over TCP those bytes wait in the kernel.
+        """
+        transport, reader = self.reading.transport, self.reader
+        is_closed = self.gate is not None and self.gate.is_closed
+        if transport is None or is_closed or self.reading.holds & Hold.REFUSED:
+            return
+        tls = transport.get_extra_info("ssl_object")
+        shared = self._processor.receive_buffer
+        with suppress(ssl.SSLError, FrameTooLarge):  # there is no more, or nothing that is sound
+            while True:
+                has_room = reader.has_room
+                room = reader.room if has_room else shared
+                count = tls.read(len(room), room)
+                if not count:
+                    break
+                self.account.received(count)
+                self.frames.extend(
+                    reader.received(count) if has_room else reader.receive(room[:count])
+                )
+        self._peer_has_ended = bool(self.frames)
 
     def pause_writing(self) -> None:
         """Wait: the client does not read its answers."""

@@ -1,6 +1,5 @@
 """Clients over a quota that leave: their connections end, however long the throttle time is."""
 
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +8,10 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_batches import batch
-from tests.support.raw_client import RawClient, array, int8, string
+from tests.support.raw_client import RawClient
+from tests.support.raw_quotas import limit_produced
 
 TOPIC = "throttled"
-ALTER_CLIENT_QUOTAS = 49
 
 
 @pytest.fixture
@@ -22,19 +21,10 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         assert running.stop() == 0
 
 
-def limit(admin: RawClient, bytes_per_second: float) -> None:
-    """Limit what all raw clients together produce."""
-    entity = array(string("client-id") + string("raw"))
-    op = string("producer_byte_rate") + struct.pack(">d", bytes_per_second) + int8(False)
-    answer = admin.call(ALTER_CLIENT_QUOTAS, 0, array(entity + array(op)) + int8(False))
-    answer.take(8)  # the throttle time, and one entry
-    assert answer.number(2) == 0
-
-
 def test_clients_that_leave_while_they_are_throttled_are_let_go(broker: BrokerProcess) -> None:
     with RawClient(broker.host, broker.port) as admin:
         assert admin.create_topic(TOPIC) == 0
-        limit(admin, bytes_per_second=1.0)
+        limit_produced(admin, "raw", bytes_per_second=1.0)
         held = broker.descriptor_count()
         for _ in range(20):
             with RawClient(broker.host, broker.port) as client:

@@ -35,6 +35,8 @@ from tests.support.raw_client import (
     RawClient,
     array,
     fetch_body,
+    frame,
+    header,
     int32,
     int64,
     list_offsets_body,
@@ -43,6 +45,7 @@ from tests.support.raw_client import (
     string,
     topic_to_create,
 )
+from tests.support.raw_quotas import limit_produced
 from tests.support.tls_client import TlsClient
 
 TOPIC = "t"
@@ -164,10 +167,32 @@ def test_what_is_produced_without_an_answer_before_an_orderly_end_is_kept(
         else:
             client.socket.shutdown(socket.SHUT_WR)
         client.close()
-        deadline = time.monotonic() + PATIENCE_S
-        while watcher.end_offset(topic) < 50:
-            assert time.monotonic() < deadline, watcher.end_offset(topic)
-            time.sleep(0.02)
+        until_end(watcher, topic, 50)
+
+
+def test_what_a_throttled_client_sent_before_its_end_is_kept(broker: TlsBroker) -> None:
+    topic, name = "ended-throttled", "throttled"
+    with RawClient(broker.host, broker.port) as watcher:
+        assert watcher.create_topic(topic) == 0
+        limit_produced(watcher, name, bytes_per_second=1.0)
+        client = broker.tls()
+        for acks, values in ((1, [BIG]), *[(0, [b"last"])] * 50):
+            body = produce_body(topic, batch(values), acks=acks)
+            client.send(frame(header(PRODUCE, PRODUCE_VERSION, client_id=name) + body))
+            if acks:
+                client.receive_frame()  # it is throttled from here on
+        with suppress(OSError, ssl.SSLError):
+            client.socket.settimeout(0.1)  # its end is not answered while it is not read
+            client.socket.unwrap()
+        client.close()
+        until_end(watcher, topic, 51)
+
+
+def until_end(watcher: RawClient, topic: str, offset: int) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while watcher.end_offset(topic) < offset:
+        assert time.monotonic() < deadline, watcher.end_offset(topic)
+        time.sleep(0.02)
 
 
 def test_mutual_tls(broker: TlsBroker) -> None:

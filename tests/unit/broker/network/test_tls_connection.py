@@ -1,6 +1,7 @@
 """A connection over TLS: answers in pieces, waits, and the last requests of one that closes."""
 
 import asyncio
+import ssl
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +24,21 @@ class Transport(FakeTransport):
         super().__init__()
         self.sizes: list[int] = []
         self.full_after = full_after
+        self.undelivered = b""
         self.owner: TlsConnection | None = None
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         assert name == "ssl_object"
-        return SimpleNamespace(getpeercert=lambda *, binary_form: b"certificate")
+        return SimpleNamespace(getpeercert=lambda *, binary_form: b"certificate", read=self.read)
+
+    def read(self, size: int, buffer: memoryview) -> int:
+        """What the loop has received and not delivered."""
+        if not self.undelivered:
+            raise ssl.SSLWantReadError
+        piece = self.undelivered[: min(size, 7)]
+        self.undelivered = self.undelivered[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def write(self, data: Any) -> None:
         self.sizes.append(len(data))
@@ -200,6 +211,40 @@ async def test_a_lost_connection_gives_everything_back(rig: TlsRig) -> None:
     connection.connection_lost(None)
     await turns(5)
     assert (rig.answers.used_bytes, rig.budget.used_bytes) == (0, 0)
+
+
+async def test_frames_that_were_not_delivered_before_the_end_are_started(rig: TlsRig) -> None:
+    transport = Transport()
+    connection = rig.begin(transport)
+    connection.reading.hold(Hold.THROTTLED)
+    transport.undelivered = frames(1, 2, 3) + b"\0\0"
+    connection.connection_lost(None)
+    assert connection in rig.processor.connections
+    rig.processor._submit(connection)
+    assert len(rig.queue) == 3
+    assert connection not in rig.processor.connections
+    while (request := rig.queue.take()) is not None:
+        connection.respond(request, [b"nobody receives this"])
+    assert (rig.answers.used_bytes, rig.budget.used_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("why", ["a reset", "our own end", "a bad frame", "no login"])
+async def test_frames_that_were_not_delivered_before_another_end_are_dropped(
+    rig: TlsRig, why: str
+) -> None:
+    transport = Transport()
+    connection = rig.begin(transport)
+    transport.undelivered = frames(1)
+    if why == "our own end":
+        connection.reading.holds |= Hold.CLOSING
+    elif why == "a bad frame":
+        connection.reading.holds |= Hold.REFUSED
+    elif why == "no login":
+        connection.gate = SimpleNamespace(is_closed=True)  # type: ignore[assignment]
+    connection.connection_lost(ConnectionResetError() if why == "a reset" else None)
+    assert connection not in rig.processor.connections
+    assert not connection.frames
+    assert rig.budget.used_bytes == 0
 
 
 async def test_frames_before_an_orderly_end_are_started(rig: TlsRig) -> None:
