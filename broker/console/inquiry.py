@@ -80,6 +80,8 @@ class _Unencoded:
 class _Reading:
     """A visitor over a quota is answered all the same; there is nothing to mute."""
 
+    can_wait: Final = False
+
     def mute(self, throttle_ms: int) -> None:
         pass
 

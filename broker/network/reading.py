@@ -68,6 +68,8 @@ class Reading:
         "transport",
     )
 
+    can_wait: Final = True
+
     def __init__(self, frames: deque[bytearray], clock: Clock) -> None:
         self._frames = frames
         self._clock = clock

@@ -8,7 +8,8 @@ of the client go on, and pay with their own next request. Counted are
 
 - the bytes of Produce requests; those with acks=0, too;
 - the bytes of Fetch answers. Over the limit the answer is empty and its bytes do not count, so the
-  client asks for them again. A fetch gets at most what passes at once when nothing else counts;
+  client asks for them again; a visitor of the console, who does not, gets them, and they count. A
+  fetch gets at most what passes at once when nothing else counts;
 - the time that the loop spends in the handler and its steps, as a percentage of one thread,
   throttled for at most one window. Logins and transaction markers are exempt;
 - changes to topics (`broker.quotas.mutations`).
@@ -163,7 +164,7 @@ class ClientQuotas:
             throttle_ms = max(throttle_ms, over_ms)
         elif api_key == ApiKey.FETCH and response is not None:
             throttle_ms = max(throttle_ms, self._fetch_throttle_ms(request, response, throttle_ms))
-            if throttle_ms:
+            if throttle_ms and request.connection.reading.can_wait:
                 response = withheld(request.body, response)
         elif response is not None:
             throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
@@ -189,7 +190,7 @@ class ClientQuotas:
         sensor = self._rates[CONSUMER_BYTE_RATE].of(quota.sharers, quota.limit)
         sensor.record(size, now_ms)
         over_ms = sensor.throttle_ms(quota.limit, now_ms)
-        if over_ms or throttle_ms:
+        if (over_ms or throttle_ms) and request.connection.reading.can_wait:
             sensor.record(-size, now_ms)  # they are not sent
         return over_ms
 

@@ -85,6 +85,11 @@ class ConnectionInfo:
 class Muteable(Protocol):
     """What receives from a client, as quotas see it."""
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether a client is there that asks again later; else it is answered all the same."""
+        ...
+
     def mute(self, throttle_ms: int) -> None:
         """Read nothing more for so long: the client is over a quota."""
         ...

@@ -37,7 +37,7 @@ class FakeConnection:
         self.aborted: list[str] = []
         self.refused: list[str] = []
         self.throttled: list[int] = []  # ms
-        self.reading: Any = SimpleNamespace(mute=self.throttled.append)
+        self.reading: Any = SimpleNamespace(mute=self.throttled.append, can_wait=True)
 
     def respond(self, request: Request, buffers: Sequence[Buffer]) -> None:
         request.buffers = buffers
