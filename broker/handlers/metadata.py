@@ -9,6 +9,8 @@ Behaviour
   version 4 on; older ones always do) and `auto.create.topics.enable` is on. The answer comes when
   the topic is online, or says why it cannot be created. Kafka answers UNKNOWN_TOPIC_OR_PARTITION
   first, which costs every client a retry.
+- A creation counts against the client's quota of changes to topics; above it the topic is
+  UNKNOWN_TOPIC_OR_PARTITION, and its client asks again, as in Kafka.
 - Kafka's internal topics are never created here: they belong to the coordinators that use them.
   A read-only broker creates no topics.
 - There is one broker, at the address of the listener that received the request
@@ -48,6 +50,7 @@ ALL_TOPICS_IS_EMPTY_VERSION = 0
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
 PARTITIONS_PER_STEP = 50
+STRICT_QUOTA_VERSION = 0  # of this API: a topic above the quota of changes is not created
 
 
 async def handle(request: Request, services: Services) -> MetadataResponse | Steps:
@@ -73,7 +76,7 @@ async def handle(request: Request, services: Services) -> MetadataResponse | Ste
     if wanted is None or (version == ALL_TOPICS_IS_EMPTY_VERSION and not wanted):
         topics = (_named(topic) for topic in services.topics.all())
     else:
-        topics = await _answers(services, body)
+        topics = await _answers(services, request)
     return _describe(services, body, topics, response)
 
 
@@ -98,8 +101,9 @@ def _describe(
     return response
 
 
-async def _answers(services: Services, body: MetadataRequest) -> Iterable[MetadataResponseTopic]:
+async def _answers(services: Services, request: Request) -> Iterable[MetadataResponseTopic]:
     """Yield an answer for each named topic, each once, without its partitions."""
+    body: MetadataRequest = request.body
     wanted = body.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
@@ -111,11 +115,13 @@ async def _answers(services: Services, body: MetadataRequest) -> Iterable[Metada
         and body.allow_auto_topic_creation
         and not services.config.barnabas_read_only
     )
-    failures = await _create_missing(services, names) if may_create else {}
+    failures = await _create_missing(services, request, names) if may_create else {}
     return (_by_name(services, name, failures.get(name)) for name in names)
 
 
-async def _create_missing(services: Services, names: Iterable[str]) -> dict[str, ErrorCode]:
+async def _create_missing(
+    services: Services, request: Request, names: Iterable[str]
+) -> dict[str, ErrorCode]:
     """Create the named topics that do not exist; return the codes of those that cannot be."""
     missing = [
         name
@@ -124,8 +130,11 @@ async def _create_missing(services: Services, names: Iterable[str]) -> dict[str,
     ]
     if not missing:
         return {}
+    quota = None
+    if (quotas := services.quotas.clients) is not None:
+        quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     try:
-        outcomes = await services.topics.create([NewTopic(name=name) for name in missing])
+        outcomes = await services.topics.create([NewTopic(name=name) for name in missing], quota)
     except (StorageError, TopicError) as error:  # for all of them: existing topics are described
         return dict.fromkeys(missing, error_code_of(error))
     failures: dict[str, ErrorCode] = {}
@@ -133,6 +142,8 @@ async def _create_missing(services: Services, names: Iterable[str]) -> dict[str,
         # Another client may have created it first, which is as good.
         if isinstance(outcome, TopicError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures[name] = outcome.code
+            if outcome.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:  # clients ask again for this
+                failures[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return failures
 
 

@@ -32,7 +32,7 @@ from protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -182,6 +182,24 @@ def produce(address: str, topic: str, size: int, acks: int = 1) -> tuple[int, fl
         if answer.throttle_time_ms < 3_000:
             connection.call(MetadataRequest(topics=[]), MetadataResponse)
         return answer.throttle_time_ms, time.monotonic() - began
+
+
+def test_topics_that_are_created_by_asking_for_them(brokers: list[Connection]) -> None:
+    """Kafka creates them later; above the quota of changes both do not."""
+    found = []
+    for connection in brokers:
+        alter(connection, [(ANONYMOUS, {"controller_mutation_rate": 0.01})])
+        time.sleep(0.5)
+        told = []
+        for number in range(3):
+            wanted = [MetadataRequestTopic(name=f"asked-{number}")]
+            with Connection(connection.address, 60) as own:
+                for _ in range(2):
+                    answer = own.call(MetadataRequest(topics=wanted), MetadataResponse)
+                    time.sleep(0.5)
+            told.append((answer.topics[0].error_code, answer.throttle_time_ms))
+        found.append(told)
+    assert found == [[(0, 0), (3, 0), (3, 0)]] * 2
 
 
 def test_throttle_times(brokers: list[Connection]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from broker.handlers import alter_client_quotas
 from broker.runtime.request import Request
 from protocol.dialect import RequestHeader
+from protocol.errors import ErrorCode
 from protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlteredQuotaEntity,
@@ -16,6 +17,7 @@ from protocol.messages.alter_client_quotas import (
 )
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.broker_rig import Rig
 from tests.support.rig_client import ask
 
@@ -75,6 +77,18 @@ async def test_the_quota_of_changes_to_topics_is_in_effect(rig: Rig) -> None:
     answer = await ask(rig, delete, 6)
     assert (answer.responses[0].error_code, answer.throttle_time_ms > 8_000) == (89, True)
     assert "a" in rig.services.controller.image.topics
+
+
+async def test_topics_that_are_created_by_asking_for_them_count(rig: Rig) -> None:
+    limit = change("controller_mutation_rate", 1.0, user="ANONYMOUS")
+    await ask(rig, AlterClientQuotasRequest(entries=[limit]), 1)
+    names = [f"t{number}" for number in range(15)]
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names])
+    answer = await ask(rig, wanted, 12)
+    codes = [topic.error_code for topic in answer.topics]
+    assert codes == [0] * 12 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3  # 11, and one on credit
+    assert len(rig.services.controller.image.topics) == 12
+    assert rig.connection.throttled == []
 
 
 async def test_too_many_changes_are_refused_together(rig: Rig) -> None:
