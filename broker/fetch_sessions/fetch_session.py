@@ -208,8 +208,9 @@ class FetchSession:
         return [one for one in self.partitions.values() if one.bed is not None]
 
     def end(self) -> None:
-        """Leave the logs. A fetch that runs goes on with what is awake."""
+        """Leave the logs. A fetch that waits watches them itself from now on."""
         for cached in self._sleepers():
-            bed, cached.bed = cached.bed, None
-            if bed is not None:
-                bed.sleepers.pop(cached, None)
+            bed = cached.bed
+            self.wake(cached)
+            if self.parked is not None and bed is not None:
+                self.parked.watch(bed)

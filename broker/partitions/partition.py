@@ -123,6 +123,12 @@ class ParkedFetch:
         self.complete = complete  # reads and answers
         self.timer: asyncio.TimerHandle | None = None
 
+    def watch(self, partition: Partition) -> None:
+        """Watch one more partition, while it waits."""
+        if self.timer is not None and self not in partition.watchers:
+            self.partitions.append(partition)
+            partition.watchers[self] = None
+
 
 class Sleeper(Protocol):
     """A partition of a fetch session, of which its log has nothing new to tell."""

@@ -118,9 +118,8 @@ class Purgatory:
         """Let the fetch of each session that hears of news here watch the partition."""
         for sleeper in tuple(partition.sleepers):
             fetch = sleeper.wake()
-            if fetch is not None and fetch.timer is not None and fetch not in partition.watchers:
-                fetch.partitions.append(partition)
-                partition.watchers[fetch] = None
+            if fetch is not None:
+                fetch.watch(partition)
 
     def stop(self) -> None:
         """Answer all parked fetches, and from now on each new one at once."""

@@ -201,6 +201,21 @@ async def test_a_fetch_of_an_evicted_session_puts_nothing_to_sleep(rig: Rig) -> 
     assert (await client.fetch()).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+async def test_a_fetch_of_an_evicted_session_still_hears_of_what_slept(rig: Rig) -> None:
+    """Else it would wait for its deadline, however much arrives."""
+    await create(rig, count=3)
+    client = SessionClient(rig)
+    await client.begin(*(("t", number, 0) for number in range(3)))
+    await settled(client)
+    connection = await waiting(rig, client)
+    rig.services.fetch_sessions.cache.remove(client.session_id)
+    assert sleeper_count(rig) == 0
+    await produce(rig, batch(b"a"), partition=2)
+    _, told = await answered(client, connection)
+    assert marks(told) == {("t", 2): (1, True)}
+    assert sum(len(one.watchers) for one in rig.services.partitions.all()) == 0
+
+
 async def test_an_overtaken_fetch_changes_nothing(rig: Rig) -> None:
     await create(rig, count=2)
     client = SessionClient(rig)
