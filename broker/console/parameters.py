@@ -11,6 +11,8 @@ from broker.console.answers import ConsoleError
 from broker.http.http_messages import HttpRequest
 
 T = TypeVar("T")
+BODY_BYTES_MAX: Final = 64 * 1024  # that are read on the loop: some 4 ms of lists in lists
+BRACKETS_MAX: Final = 100_000  # of a body with records, whose texts may have them, too: 16 ms
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")  # no name or text of Kafka's has a lone one
 
 
@@ -55,8 +57,17 @@ def is_set(request: HttpRequest, name: str) -> bool:
     return text_of(request, name, "") in ("1", "true")
 
 
-def body_of(request: HttpRequest) -> Mapping[str, Any]:
-    """Return the JSON object of the body."""
+def body_of(request: HttpRequest, bytes_max: int = BODY_BYTES_MAX) -> Mapping[str, Any]:
+    """Return the JSON object of the body, which is read at once: so it has bounds."""
+    body = request.body
+    if len(body) > bytes_max:
+        raise ConsoleError(
+            413, "TOO_LARGE", f"The body has {len(body)} bytes, at most {bytes_max} are read here"
+        )
+    if body.count(b"[") + body.count(b"{") > BRACKETS_MAX:
+        raise ConsoleError(
+            413, "TOO_LARGE", f"The body has more than {BRACKETS_MAX} brackets and braces"
+        )
     try:
         found = json.loads(request.body)
         if _SURROGATE.search(request.body):

@@ -27,12 +27,13 @@ ALL: Final = -1
 ANY: Final = -1  # a partition: by the key, else in turn
 HEADERS_MAX: Final = 100
 IMPORTED_MAX: Final = 500
+RECORDS_BYTES_MAX: Final = 1024 * 1024  # of a body with records: what the listener takes
 HASHED_BYTES_MAX: Final = 64 * 1024  # of a key: some 7 ms
 
 
 async def produce(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
     """POST messages/produce."""
-    body = body_of(request)
+    body = body_of(request, RECORDS_BYTES_MAX)
     topic, count = _topic_of(body, visitor, console)
     partition, record = _record(body, count, console)
     (made,) = await _append(console, visitor, topic, {partition: [record]})
@@ -44,7 +45,7 @@ async def import_records(request: HttpRequest, visitor: Visitor, console: Consol
 
     Those of a partition are one batch: appended as a whole, or not at all.
     """
-    body = body_of(request)
+    body = body_of(request, RECORDS_BYTES_MAX)
     topic, count = _topic_of(body, visitor, console)
     given = field(body, "records", list)
     if not 1 <= len(given) <= IMPORTED_MAX:

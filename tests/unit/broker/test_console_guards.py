@@ -232,6 +232,17 @@ async def test_what_the_password_opened_ends_when_there_are_users(
 HALF = "\ud800x"
 
 
+async def test_a_body_that_would_take_long_to_read_is_refused(running: ConsoleBroker) -> None:
+    for path, body in (
+        ("groups/delete", {"group": "g" * 65_536, "confirm": ""}),
+        ("messages/produce", {"topic": "one", "value": [[]] * 100_000}),
+        ("messages/import", {"topic": "one", "records": [{}] * 100_000}),
+    ):
+        refused = await running.post(path, body, 413)
+        assert refused["error"]["code"] == "TOO_LARGE"
+    await running.post("messages/produce", {"topic": "one", "value": "{[" * 40_000})
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
