@@ -82,6 +82,7 @@ class Consumer:
         self._isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
         self._transport = Transport(address, timeout_s)
         self._topics = Topics(self._transport)
+        self._topic_id = b""
         self._trouble: FetchError | RecordError | None = None
         self._ahead: _Ahead | None = None
 
@@ -91,7 +92,7 @@ class Consumer:
         Raises TransportError, and UnknownPlace for an unknown topic or partition.
         """
         try:
-            _, count = await self._topics.find(self.topic, create=False)
+            self._topic_id, count = await self._topics.find(self.topic, create=False)
             wanted = list(range(count)) if self._wanted is None else self._wanted
             self._take(wanted, count)
             await self.seek_to(START)
@@ -159,8 +160,8 @@ class Consumer:
         """Return records from the positions on, in order within each partition.
 
         Waits up to `wait_ms` for the first record, then returns an empty list. `partitions` limits
-        the fetch, and `ends` the records. Raises TransportError, FetchError, and RecordError for a
-        damaged batch.
+        the fetch, and `ends` the records. Raises TransportError, FetchError, UnknownPlace if the
+        topic is gone or another one, and RecordError for a damaged batch.
         """
         batches = await self.poll_batches(wait_ms=wait_ms, partitions=partitions, ends=ends)
         return [Consumed(partition, record) for partition, found in batches for record in found]
@@ -208,6 +209,10 @@ class Consumer:
         elif ahead is not None:
             ahead.answer.cancel()
         topic_id, _ = await self._topics.find(self.topic, create=False)
+        if topic_id != self._topic_id:  # a position of the old one would skip records of the new
+            raise UnknownPlace(
+                f"topic {self.topic!r} was deleted and created again; read it from its beginning"
+            )
         body = fetch_body({topic_id: wanted}, wait_ms, self._isolation)
         return await self._transport.call("fetch", body, wait_ms=wait_ms)
 

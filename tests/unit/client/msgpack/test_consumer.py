@@ -213,3 +213,25 @@ async def test_a_seek_leaves_what_was_asked_ahead():
         found = await consumer.poll(ends={0: 10})
         assert [one.record.offset for one in found] == [7, 8]
         assert await consumer.end_offsets() == {0: 10}
+
+
+async def test_a_topic_that_was_created_again_is_not_read_from_the_old_position():
+    """Its first records would be skipped; 100 is UNKNOWN_TOPIC_ID."""
+    script = Script()
+    topic_id = b"i" * 16
+
+    def answer(api, body):
+        found = script(api, body)
+        if api == "metadata":
+            found["topics"][0]["topic_id"] = topic_id
+        return found
+
+    async with MsgpackPeer(answer) as peer, Consumer(peer.address, "t") as consumer:
+        await consumer.poll()
+        script.code, topic_id = 100, b"j" * 16
+        with pytest.raises(FetchError):
+            await consumer.poll()
+        script.code = 0
+        for _ in range(2):
+            with pytest.raises(UnknownPlace, match="'t' was deleted and created again"):
+                await consumer.poll()
