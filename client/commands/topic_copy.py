@@ -12,6 +12,9 @@ The positions are read when the producer has its transactional id, which is the 
 then on an earlier copy that still runs writes nothing more. The name has the id of the source: the
 positions of a topic that was deleted mean nothing for another one of its name.
 
+Batches are compressed with the codec of the source's: uncompressed, a record that fits the source
+might be too large for the target.
+
 A copy ends at the ends that the source had when it began, or at the first open transaction.
 """
 
@@ -43,6 +46,7 @@ from client.places import Place
 if TYPE_CHECKING:
     from client.kafka.connection import Connection
     from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
+    from client.msgpack.batch_openers import CodecOpener
     from client.msgpack.consumer import Consumer
 
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
@@ -250,6 +254,7 @@ def _reached(connection: Connection, name: str, target: str, *, is_stable: bool)
 async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: bool) -> None:
     from client.kafka.connection import BrokerError
     from client.msgpack.async_transactional_producer import AsyncTransactionalProducer
+    from client.msgpack.batch_openers import CodecOpener
     from client.msgpack.consumer import Consumer
     from client.transactions.transaction_settings import TransactionSettings
 
@@ -257,13 +262,14 @@ async def _run(here: str, there: str, plan: Plan, timeout_s: float, *, as_json: 
         with connect(there, timeout_s) as connection:
             return _reached(connection, plan.name, plan.target, is_stable=True)
 
-    consumer = Consumer(here, plan.source, timeout_s=timeout_s, committed_only=True)
+    opener = CodecOpener()
+    consumer = Consumer(here, plan.source, timeout_s=timeout_s, committed_only=True, opener=opener)
     request_bytes = min(plan.batch_bytes_max, REQUEST_BYTES_MAX)
     settings = TransactionSettings(answer_s=timeout_s, request_bytes=request_bytes)
     producer = AsyncTransactionalProducer(there, plan.name, settings)
     try:
         async with consumer, producer:
-            found = await _copy(consumer, producer, plan, await detached(reached))
+            found = await _copy(consumer, producer, opener, plan, await detached(reached))
     except BrokerError as error:  # TransactionError is one
         fail(
             f"{str(error).rstrip('.')}.",
@@ -306,16 +312,22 @@ async def _begin(
 
 
 async def _copy(
-    consumer: Consumer, producer: AsyncTransactionalProducer, plan: Plan, reached: dict[int, int]
+    consumer: Consumer,
+    producer: AsyncTransactionalProducer,
+    opener: CodecOpener,
+    plan: Plan,
+    reached: dict[int, int],
 ) -> Copied:
-    """Copy up to the present ends."""
+    """Copy up to the present ends, compressed as the source is: it may not fit otherwise."""
     ends = await _begin(consumer, producer, plan, reached)
     count = 0
     with CopyBar(plan, consumer.positions, ends) as progress:
         while unread := [one for one, at in consumer.positions.items() if at < ends[one]]:
+            opener.codec = 0
             records = await consumer.poll(partitions=unread)
             if not records:
                 continue
+            producer.compress(opener.codec)
             async with producer.transaction():
                 for partition, record in records:
                     await producer.send(

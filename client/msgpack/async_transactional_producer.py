@@ -140,6 +140,10 @@ class AsyncTransactionalProducer:
         if self._unsent.add(Place(topic, partition), record) >= self.settings.request_bytes:
             await self.flush()
 
+    def compress(self, codec: int) -> None:
+        """Compress what is sent from now on with another codec."""
+        self._unsent.codec = codec
+
     async def send_offsets(self, group: GroupMetadata | str, offsets: Mapping[Place, int]) -> None:
         """Commit the next offset to read of partitions, for a group, with the transaction.
 

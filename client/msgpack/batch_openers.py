@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from protocol.legacy_batches import read_records_any
+from protocol.record_batch import MAGIC, read_header
 from protocol.records import Record
 
 OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
+MAGIC_AT: Final = 16  # in a batch, and in a message of an old format
 OFFSET_END: Final = 1 << 63  # behind every offset
 
 
@@ -29,6 +31,27 @@ class BatchOpener(Protocol):
         Raises RecordError.
         """
         ...
+
+
+class CodecOpener:
+    """Returns all records, and notes how their batches are compressed.
+
+    `codec` is that of a compressed batch that was opened, 0 if there was none; set it to 0 before.
+    """
+
+    def __init__(self) -> None:
+        self.codec = 0
+        self._records = RecordOpener()
+
+    def has_nothing(self, raw: bytes) -> bool:  # noqa: ARG002
+        """Return that each batch is worth opening."""
+        return False
+
+    def opened(self, raw: bytes, start: int, first: int, end: int) -> list[Record]:
+        """Return the records of a batch. Raises RecordError."""
+        if raw[start + MAGIC_AT] == MAGIC:
+            self.codec = read_header(raw, start).codec or self.codec
+        return self._records.opened(raw, start, first, end)
 
 
 class RecordOpener:

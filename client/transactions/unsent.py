@@ -21,7 +21,7 @@ class Unsent:
     """The batches of one transaction, by partition."""
 
     def __init__(self, codec: int) -> None:
-        self._codec = codec
+        self.codec = codec  # of the batches that are sealed next
         self._size_bytes = 0
         self._batches: dict[Place, PartitionBatch] = {}
         self._epoch: Epoch | None = None  # of the sequences
@@ -56,7 +56,7 @@ class Unsent:
             batch.packed = bytes(
                 build(
                     batch.records,
-                    codec=self._codec,
+                    codec=self.codec,
                     leader_epoch=-1,
                     producer_id=epoch.producer_id,
                     producer_epoch=epoch.producer_epoch,

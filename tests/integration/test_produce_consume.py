@@ -134,7 +134,7 @@ def test_following_outlives_the_broker(broker: TwoDialects) -> None:
         (["--key-separator", ":"], b"k:1\nk:2\nno\nk:3\n", 3, "no separator"),
         (["--json"], b'{"value": 1}\n{"value": 2}\n{\n', 3, "it is not JSON"),
         (["--json"], b'{"value": 1}\n{"value": 2, "partition": 3}\n', 2, "partitions 0 to 2"),
-        (["--json"], b'{"value": 1, "timestamp": -1}\n', 1, "timestamp -1 is not between"),
+        (["--json"], b'{"value": 1, "timestamp": -2}\n', 1, "timestamp -2 is neither -1"),
         (["--partition", "7"], b"x\n", 1, "partitions 0 to 2, not 7"),
     ],
 )

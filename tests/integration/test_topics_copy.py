@@ -53,6 +53,19 @@ def test_partitions_keys_headers_and_times_stay(broker: TwoDialects) -> None:
     }
 
 
+def test_a_copy_is_compressed_as_its_source(broker: TwoDialects) -> None:
+    """Uncompressed, the record is larger than the limit of both topics."""
+    run(broker, "topics", "create", "packed")
+    run(broker, "produce", "packed", "--compression", "zstd", data=b"x" * 3_000_000 + b"\nsmall\n")
+    run(broker, "topics", "copy", "packed", "unpacked")
+    assert run(broker, "consume", "unpacked", "--format", "%S ") == b"3000000 5 "
+    sizes = {
+        one["topic"]: one["partitions"][0]["bytes"]
+        for one in json.loads(run(broker, "topics", "describe", "packed", "unpacked", "--json"))
+    }
+    assert sizes["unpacked"] < 3 * sizes["packed"]
+
+
 def test_a_copy_that_is_run_again_takes_what_is_new(broker: TwoDialects) -> None:
     filled(broker, "growing", 10, "--config", "retention.ms=-1")
     run(broker, "topics", "copy", "growing", "grown")
