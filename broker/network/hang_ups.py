@@ -27,13 +27,14 @@ from broker.runtime.metrics import Metrics
 HUNG_UP: Final = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 ASKED_MAX: Final = 4_000  # of a processor at a time: some 5 ms
 _COUNT = struct.Struct("i")
+_HOLDS: Final = Hold.THROTTLED | Hold.CLOSING
 
 
 def let_go(
     connections: Iterable[Connection], now_ns: int, idle_ms_max: int, metrics: Metrics
 ) -> None:
     """End the throttled ones of `connections` whose clients have left."""
-    throttled = [one for one in connections if one.reading.holds & Hold.THROTTLED]
+    throttled = [one for one in connections if one.reading.holds & _HOLDS == Hold.THROTTLED]
     if not throttled:
         return
     # Those that were asked about before come last: more than ASKED_MAX take turns.
@@ -63,7 +64,9 @@ def _left(connections: Iterable[Connection]) -> dict[Connection, int]:
         if sock is not None and (descriptor := sock.fileno()) >= 0:
             by_descriptor[descriptor] = one
             poll.register(descriptor, HUNG_UP)
-    return {by_descriptor[descriptor]: descriptor for descriptor, _ in poll.poll(0)}
+    found = poll.poll(0)
+    # A socket that the loop has closed in this turn, without having told, is no socket any more.
+    return {by_descriptor[at]: at for at, events in found if not events & select.POLLNVAL}
 
 
 def _has_all(connection: Connection, descriptor: int) -> bool:

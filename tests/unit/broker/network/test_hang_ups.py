@@ -1,7 +1,9 @@
 """Throttled connections whose clients have left end; those that wait, or have sent more, stay."""
 
+import os
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -58,6 +60,19 @@ def test_a_client_that_has_left_is_let_go(throttled: Throttled) -> None:
     throttled.client.close()
     assert throttled.sweep() == "aborted"
     assert throttled.rig.metrics.connections_closed_idle == 0
+
+
+@pytest.mark.parametrize("who", ["the loop", "the broker"])
+def test_one_that_has_just_been_closed_is_not_asked_about(throttled: Throttled, who: str) -> None:
+    throttled.client.close()
+    if who == "the broker":
+        throttled.connection.reading.holds |= Hold.CLOSING
+    else:
+        descriptor = throttled.ours.detach()
+        os.close(descriptor)
+        gone = SimpleNamespace(fileno=lambda: descriptor)
+        throttled.transport._extra = {"socket": gone}  # type: ignore[attr-defined]
+    assert throttled.sweep() == ""
 
 
 def test_one_that_is_not_throttled_is_the_loops_to_end(throttled: Throttled) -> None:
