@@ -7,7 +7,8 @@
 A producer sends the repeated bytes again and again, after its correlation id. So their meaning is
 kept, and no field of them is read when they come again. Reading goes from left to right, so what
 they mean does not depend on what follows them. Learnt are only requests that the decoder has
-found good. At most KEPT_COUNT_MAX are kept, of KEPT_BYTES_MAX each; then it begins anew.
+found good, with the fields in these places. At most KEPT_COUNT_MAX are kept, of KEPT_BYTES_MAX
+each; then it begins anew.
 
 The answer without errors is written by two `pack` in place of field by field. All of this is what
 the compiled codecs do, too, for the requests of which there are most; versions before the flexible
@@ -123,9 +124,8 @@ class UsualProduces:
     ) -> None:
         """Remember a decoded request and its bytes, so that `read` recognises them.
 
-        The last bytes of the frame are the records and no tags, both as the decoder read them and
-        as they are read here. So both have found the records' size in the same place: two numbers
-        that end there and are equal begin there, too, unless they are 0.
+        Only if each field before the records is where `read` takes it to be: no tagged fields in
+        the header, and each count in one byte. Then the decoder has found the records there, too.
         """
         if (
             version < FLEXIBLE_SINCE
@@ -139,18 +139,16 @@ class UsualProduces:
         records = topic.partition_data[0].records
         by_id = version >= TOPIC_IDS_SINCE
         end = _CLIENT_ID_SIZE_AT + _TOPIC_AFTER + max(client_id_size, 0)
-        try:
-            end += _UUID + 1 if by_id else frame[end] + 1
-            size, start = read_uvarint(frame, end + _index.size - 1)
-        except (IndexError, DecodeError):  # there are tags in the header
+        begin = end - _TOPIC_AFTER + 2  # the tagged fields, the transactional id
+        if frame[begin] or frame[begin + 1] or frame[end - 1] != _ONE:
             return
-        if (
-            not isinstance(records, memoryview)
-            or size - 1 != len(records)
-            or start + len(records) + _NO_TAGS != len(frame)
-            or frame[-_NO_TAGS:] != bytes(_NO_TAGS)
-            or end > KEPT_BYTES_MAX
-        ):
+        if not by_id and frame[end] > _NAME_BYTES_MAX + 1:
+            return
+        end += _UUID + 1 if by_id else frame[end] + 1
+        if frame[end - 1] != _ONE or end > KEPT_BYTES_MAX:
+            return
+        size, start = read_uvarint(frame, end + _index.size - 1)
+        if not isinstance(records, memoryview) or start + size - 1 + _NO_TAGS != len(frame):
             return
         known = self._by_id if by_id else self._by_name
         if len(known) >= KEPT_COUNT_MAX:

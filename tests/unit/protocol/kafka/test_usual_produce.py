@@ -117,6 +117,17 @@ def test_its_records_are_a_view_of_the_frame() -> None:
     assert not records.readonly
 
 
+def astray() -> bytes:
+    """Return a request whose tagged fields have the look of the fields before its records.
+
+    Read as if it had none, its records would begin later by the tagged fields at its end.
+    """
+    header = b"\1\7\x14" + bytes([1] * 6 + [33] + [1] * 13)
+    records = bytearray(b"R" * 60)
+    records[4] = 61
+    return frame(bytes(records), header_tags=header, tags=bytes(2) + b"\1\7\3" + bytes(3))
+
+
 OTHERS = {
     "another client": frame(client=b"you"),
     "no client": frame(client=None),
@@ -124,6 +135,7 @@ OTHERS = {
     "tags in the header": frame(header_tags=b"\1\7\1x"),
     "tags that lead astray": frame(header_tags=b"\1\7\12" + b"\xfa" * 10),
     "tags that lead to no number": frame(header_tags=b"\1\7\12" + bytes(7) + b"\xff" * 3),
+    "tags that look like fields": astray(),
     "a transactional id": frame(transactional_id=b"\3tx"),
     "other acks": frame(acks=-1),
     "another timeout": frame(timeout_ms=10),
