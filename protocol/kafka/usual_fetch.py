@@ -69,6 +69,8 @@ def decoded(
         if client_id_size >= 0:
             position += client_id_size
             client_id = frame[_CLIENT_ID_AT:position].tobytes().decode()
+        elif client_id_size != -1:
+            return None
         tags = frame[position]
         position += 1
         request.replica_id = -1

@@ -88,6 +88,7 @@ def test_a_usual_fetch_is_read_as_the_decoder_reads_it(version: int, client: byt
 OTHERS = {
     "no client": frame(client=None),
     "a client that is no UTF-8": frame(client=b"\xff"),
+    "a client of a negative size": frame(client=None).replace(b"\xff\xff", b"\xa5\0", 1),
     "tags in the header": frame(header_tags=b"\1\7\1x"),
     "no topics": frame(topics=0),
     "two topics": frame(topics=2),
