@@ -4,7 +4,8 @@ A throttled connection is not read, so the loop does not see that its client has
 throttle time may be days. It is not idle either: its client waits for us. So those connections
 would add up, each with a descriptor. The kernel is asked about all of them about once a second.
 
-A client that has left is let go at once if it has sent nothing more. What it has sent, such as
+A client that has left is let go at once if it has sent nothing more, and its answers are sent: who
+has only ended its own side may still read them. What it has sent, such as
 batches that want no answer, is still read after the throttle time, as usual, but not after
 `connections.max.idle.ms`: then the connection ends like any that is idle. So do those with TLS, of
 which unread bytes may lie between the socket and us.
@@ -43,7 +44,7 @@ def let_go(
     for one in throttled[:ASKED_MAX]:
         if one not in left:
             one.last_active_ns = now_ns  # it waits for us
-        elif _has_all(one, left[one]):
+        elif _is_done(one, left[one]):
             one.abort("its client has left while it was throttled")
         elif 0 < idle_ms_max * MS_NS < now_ns - one.last_active_ns:
             metrics.connections_closed_idle += 1
@@ -69,9 +70,13 @@ def _left(connections: Iterable[Connection]) -> dict[Connection, int]:
     return {by_descriptor[at]: at for at, events in found if not events & select.POLLNVAL}
 
 
-def _has_all(connection: Connection, descriptor: int) -> bool:
-    """Whether nothing that the client has sent is left to do."""
+def _is_done(connection: Connection, descriptor: int) -> bool:
+    """Whether nothing that the client has sent is left to do, and nothing is left to send to it."""
     if connection.info.listener.is_encrypted or connection.frames or connection.slots:
+        return False
+    connection.flush()
+    transport = connection.reading.transport
+    if transport is not None and transport.get_write_buffer_size():
         return False
     (unread,) = _COUNT.unpack(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(_COUNT.size)))
     return not unread

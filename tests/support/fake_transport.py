@@ -14,10 +14,14 @@ class FakeTransport(asyncio.Transport):
         self.written = b""
         self.reading = True
         self.ended = ""
+        self.unsent_bytes = 0
         self.full: Connection | None = None  # the connection whose client does not read
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
 
     def is_reading(self) -> bool:
         return self.reading

@@ -75,6 +75,16 @@ def test_one_that_has_just_been_closed_is_not_asked_about(throttled: Throttled, 
     assert throttled.sweep() == ""
 
 
+def test_one_that_has_ended_its_side_alone_gets_its_answers(throttled: Throttled) -> None:
+    throttled.client.shutdown(socket.SHUT_WR)
+    throttled.connection._out.append(b"gathered")
+    throttled.transport.unsent_bytes = 9
+    assert throttled.sweep() == ""
+    assert throttled.transport.written == b"gathered"
+    throttled.transport.unsent_bytes = 0
+    assert throttled.sweep() == "aborted"
+
+
 def test_one_that_is_not_throttled_is_the_loops_to_end(throttled: Throttled) -> None:
     throttled.connection.reading.holds &= ~Hold.THROTTLED
     throttled.client.close()
