@@ -24,13 +24,13 @@ MUTANTS = (
     Mutant(
         "the-waiting-fetch-does-not-hear",
         "a partition that wakes is looked at by the next fetch, not by the one that waits",
-        "broker/partitions/purgatory.py",
+        "broker/partitions/partition.py",
         """\
-                fetch.partitions.append(partition)
-                partition.watchers[fetch] = None
+            self.partitions.append(partition)
+            partition.watchers[self] = None
 """,
         """\
-                fetch.partitions.append(partition)
+            self.partitions.append(partition)
 """,
         only_with=IN_SESSIONS,
     ),
