@@ -243,7 +243,13 @@ class _Ended:
     def resume_reading(self) -> None:
         """Nothing is read any more."""
 
+    def get_extra_info(self, name: str) -> None:
+        """Return that there is no socket any more."""
+
     def write(self, data: Buffer) -> None:
+        """Drop an answer: nobody receives it."""
+
+    def writelines(self, buffers: list[Buffer]) -> None:
         """Drop an answer: nobody receives it."""
 
     def close(self) -> None:

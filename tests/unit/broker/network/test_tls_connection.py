@@ -262,6 +262,25 @@ async def test_frames_before_an_orderly_end_are_started(rig: TlsRig) -> None:
     assert (rig.answers.used_bytes, rig.budget.used_bytes) == (0, 0)
 
 
+async def test_frames_before_an_orderly_end_outlast_large_answers_and_sweeps() -> None:
+    rig = TlsRig(bytes_max=100_000_000, in_flight_max=1)
+    rig.limits.admit("127.0.0.1")
+    rig.processor.connections.clear()
+    connection = rig.begin(Transport())
+    receive(connection, frames(1, 2))
+    connection.reading.hold(Hold.THROTTLED)
+    connection.eof_received()
+    connection.connection_lost(None)
+    rig.processor._submit(connection)
+    assert connection.frames, "it waits for the answer to the first"
+    rig.processor.sweep()
+    (request,) = connection.slots
+    connection.respond(request, [b"head", bytes(2 * JOINED_BYTES_MAX), b"tail"])
+    connection.flush()
+    rig.processor._submit(connection)
+    assert len(rig.queue) == 2
+
+
 async def test_frames_before_an_abort_are_dropped(rig: TlsRig) -> None:
     connection = rig.begin(Transport())
     receive(connection, frames(1, 2))
