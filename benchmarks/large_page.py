@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.interop.test_page import Served, browser_parts
+from tests.interop.page_browser import Served, launched
 
 TOPICS, PARTITIONS, GROUPS = 500, 10, 1_000
 LARGE_BYTES = 10 * 1024 * 1024
@@ -32,16 +32,12 @@ VIEWS = (
 
 def main() -> None:
     """Print the milliseconds until each view's first content."""
-    entry, chromium, _ = browser_parts()
     with tempfile.TemporaryDirectory() as home:
         served = Served(Path(home) / "data")
         served.start()
         try:
             _fill(served)
-            with entry() as playwright:
-                browser = playwright.chromium.launch(
-                    executable_path=chromium, args=["--no-sandbox"]
-                )
+            with launched() as browser:
                 for view, content in VIEWS:
                     page = browser.new_page(viewport={"width": 1280, "height": 900})
                     begun = time.perf_counter()
@@ -53,7 +49,6 @@ def main() -> None:
                         name = view.replace("/", "-")
                         page.screenshot(path=f"{sys.argv[1]}/{name}.png", full_page=True)
                     page.close()
-                browser.close()
         finally:
             served.kill()
 

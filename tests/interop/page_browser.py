@@ -3,15 +3,18 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.broker_process import free_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_MS = 20_000
@@ -27,6 +30,16 @@ def browser_parts() -> tuple[Any, str, str]:
     from playwright.sync_api import sync_playwright
 
     return sync_playwright, chromium, Path(axe).read_text()
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Give a browser, or skip."""
+    entry, chromium, _ = browser_parts()
+    with entry() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 class Served:
@@ -57,12 +70,6 @@ class Served:
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(20)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Watched:

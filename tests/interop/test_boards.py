@@ -22,7 +22,8 @@ from confluent_kafka import Consumer, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.interop.board_queries import BOARDS
-from tests.interop.page_browser import Served, free_port
+from tests.interop.page_browser import Served
+from tests.support.broker_process import free_port
 
 pytestmark = [pytest.mark.interop]
 

@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
-from tests.interop.page_browser import ROOT, Served, Watched, browser_parts
+from tests.interop.page_browser import ROOT, Served, Watched, browser_parts, launched
 
 pytestmark = [pytest.mark.interop]
 
@@ -64,11 +64,8 @@ def fill(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def browser(broker: Served) -> Iterator[Any]:
-    entry, chromium, _ = browser_parts()
-    with entry() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with launched() as found:
         yield found
-        found.close()
 
 
 AXE_RUN = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.interop.page_browser import Served, Watched, browser_parts
+from tests.interop.page_browser import Served, Watched, browser_parts, launched
 
 pytestmark = [pytest.mark.interop]
 
@@ -45,11 +45,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def browser(broker: Served) -> Iterator[Any]:
-    entry, chromium, _ = browser_parts()
-    with entry() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with launched() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture
