@@ -5,10 +5,10 @@ throttle time may be days. It is not idle either: its client waits for us. So th
 would add up, each with a descriptor. The kernel is asked about all of them about once a second.
 
 A client that has left is let go at once if it has sent nothing more, and its answers are sent: who
-has only ended its own side may still read them. What it has sent, such as
-batches that want no answer, is still read after the throttle time, as usual, but not after
-`connections.max.idle.ms`: then the connection ends like any that is idle. So do those with TLS, of
-which unread bytes may lie between the socket and us.
+has only ended its own side may still read them. What it has sent, such as batches that want no
+answer, is still read after the throttle time, as usual, but not after `connections.max.idle.ms`:
+then the connection ends like any that is idle. So do those with TLS, of which unread bytes may lie
+between the socket and us.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def let_go(
         return
     # Those that were asked about before come last: more than ASKED_MAX take turns.
     throttled.sort(key=_last_active)
-    left = _left(throttled[:ASKED_MAX])
-    for one in throttled[:ASKED_MAX]:
+    asked = throttled[:ASKED_MAX]
+    left = _left(asked)
+    for one in asked:
         if one not in left:
             one.last_active_ns = now_ns  # it waits for us
         elif _is_done(one, left[one]):

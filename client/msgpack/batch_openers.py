@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any, Final, Protocol
 
 from protocol.legacy_batches import read_records_any
+from protocol.legacy_messages import MAGIC_POSITION
 from protocol.record_batch import MAGIC, read_header
 from protocol.records import Record
 
 OPENED_BYTES_MAX: Final = 256 * 1024 * 1024
-MAGIC_AT: Final = 16  # in a batch, and in a message of an old format
 OFFSET_END: Final = 1 << 63  # behind every offset
 
 
@@ -49,7 +49,7 @@ class CodecOpener:
 
     def opened(self, raw: bytes, start: int, first: int, end: int) -> list[Record]:
         """Return the records of a batch. Raises RecordError."""
-        if raw[start + MAGIC_AT] == MAGIC:
+        if raw[start + MAGIC_POSITION] == MAGIC:
             self.codec = read_header(raw, start).codec or self.codec
         return self._records.opened(raw, start, first, end)
 
