@@ -132,8 +132,8 @@ def remove_quotas(
         gone = {key: value for key, value in there.items() if not keys or key in keys}
         missing = [key for key in keys if key not in there]
         if missing or not gone:
-            what = ", ".join(missing) or "quotas"
-            raise click.ClickException(f"{_described(entity).capitalize()} has no {what}.")
+            what = ", ".join(missing) or "quota"
+            raise click.ClickException(f"There is no {what} of {_described(entity)}.")
         alter(connection, entity, dict.fromkeys(gone))
     _tell(entity, gone, "is removed; it was", as_json=as_json)
 

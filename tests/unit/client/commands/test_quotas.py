@@ -24,8 +24,8 @@ def run(line: str, broker: ScriptedBroker | None = None) -> tuple[int, str]:
         ("set --user a producer_byte_rate=13", 1, "no luck"),
         ("remove --user alice consumer_byte_rate", 0, "consumer_byte_rate is removed; it was 7."),
         ("remove --user alice", 0, "request_percentage is removed; it was 0.5."),
-        ("remove --user alice producer_byte_rate", 1, "User alice has no producer_byte_rate."),
-        ("remove --user carol", 1, "User carol has no quotas."),
+        ("remove --user alice producer_byte_rate", 1, "no producer_byte_rate of user alice."),
+        ("remove --user Carol", 1, "There is no quota of user Carol."),
     ],
 )
 def test_with_a_broker(line: str, code: int, text: str) -> None:
