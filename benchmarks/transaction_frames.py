@@ -22,7 +22,7 @@ END_VERSION = {TV1: 3, TV2: 5}
 CONCURRENT_TRANSACTIONS = 51
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 TIMEOUT_MS = 60_000
-CRC_AT, ATTRIBUTES_AT, PRODUCER_AT, EPOCH_AT, SEQUENCE_AT = 17, 21, 43, 51, 53  # in a batch
+CRC_AT, ATTRIBUTES_AT, PRODUCER_AT = 17, 21, 43  # in a batch
 PRODUCED_BYTES = 33  # a partition in the answer of Produce
 BATCH_LENGTH = struct.Struct(">i")
 # base sequence -1, one record: the key is (version 0, type), the value (version 0, coordinator 0)

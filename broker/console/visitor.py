@@ -16,7 +16,6 @@ from broker.security.acl.acl_codes import CLUSTER_NAME, AclOperation
 from broker.services import Services
 
 SEES_CLUSTER = Need(CLUSTER, AclOperation.DESCRIBE)
-SEES_CONFIGS = Need(CLUSTER, AclOperation.DESCRIBE_CONFIGS)
 SEES_TOPIC = Need(TOPIC, AclOperation.DESCRIBE)
 SEES_TOPIC_CONFIGS = Need(TOPIC, AclOperation.DESCRIBE_CONFIGS)
 SEES_GROUP = Need(GROUP, AclOperation.DESCRIBE)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from client.codes import BrokerError, code_text
 from client.logins import Login, LoginError
 from protocol.errors import ErrorCode
 from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-
-AUTHENTICATE_SINCE: Final = 1  # the version of SaslHandshake whose tokens have headers
 
 Call = Callable[[Any, type[Any]], Any]
 

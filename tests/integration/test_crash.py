@@ -3,9 +3,9 @@
 One librdkafka producer outlives all the kills and retries for as long as necessary. The broker is
 killed, and started again on its directory, N times at moments that progress and chance determine.
 After each start the log must still hold the bytes from before the kill (H1 byte identity, H4 no
-end offset goes back). At the end everything is consumed and checked (tests/support/history.py, H2
-dense offsets). A cycle without acknowledgements would prove nothing, so each waits for progress
-(H9).
+end offset goes back). At the end everything is consumed and checked: dense offsets (H2), and the
+history of all clients (tests/support/history_checker.py). A cycle without acknowledgements would
+prove nothing, so each waits for progress (H9).
 """
 
 import hashlib

@@ -51,7 +51,6 @@ from tests.support.tls_client import TlsClient
 TOPIC = "t"
 BIG = b"x" * 900_000
 PATIENCE_S = 60.0
-PIECE = 65_536
 
 
 class TlsBroker(BrokerProcess):

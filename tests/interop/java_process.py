@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -15,7 +14,6 @@ from tests.interop.oracle.kafka import libs
 PROGRAMS = Path(__file__).parent / "programs" / "java"
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Dlog4j2.level=ERROR")
 PATIENCE_S = 240.0  # on a busy machine
-POLL_S = 0.005
 
 
 def compiled(name: str, directory: Path, jars: Path | None = None) -> list[str]:
@@ -58,13 +56,6 @@ class JavaProcess:
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._process.poll() is None
-
-    def await_lines(self, count: int) -> None:
-        """Wait until it has printed `count` lines, or has ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while len(self.lines) < count and self.running:
-            assert time.monotonic() < deadline, f"{self.lines[-3:]} then nothing: {self.errors()}"
-            time.sleep(POLL_S)
 
     def wait(self) -> int:
         """Wait until it ends by itself; return its exit code."""

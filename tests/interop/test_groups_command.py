@@ -23,7 +23,6 @@ TIMEOUT_S = 20
 TOPIC = "orders"
 PARTITIONS = 2
 COUNT = 20
-MEMBER_ID = re.compile(r"app-[0-9a-f-]{36}|[\w+/-]{22}(?![\w+/-])(?:==)?")
 WITH_A_MEMBER = (
     "list",
     "describe {group}",

@@ -134,7 +134,6 @@ def of_plain(name: str, token: bytes, version: int = 1) -> Row:
 
 
 GOOD_PLAIN = plain("alice", "alice-secret")
-WRONG_TEXT = "Authentication failed: Invalid username or password"
 SCRAM_TEXT = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism "
     + SCRAM

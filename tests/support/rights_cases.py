@@ -12,7 +12,6 @@ from protocol.records import Record, build
 
 T_ID, UNKNOWN_ID = b"T" * 16, b"?" * 16
 ROWS = {row.api_key.name: row for row in HANDLERS}
-ACL_NAMES = ("resource_type", "resource_name", "pattern", "host", "operation", "permission")
 
 
 class Case(NamedTuple):

@@ -23,7 +23,6 @@ MALFORMED: Final = (
     "Authentication failed during authentication due to invalid credentials with SASL mechanism"
     " OAUTHBEARER"
 )
-ACKNOWLEDGED: Final = b"\1"
 BEARER: Final = "bearer "
 _HEADER = re.compile(r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01")
 _PAIR = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[^\x01]*)")

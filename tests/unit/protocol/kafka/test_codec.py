@@ -71,7 +71,6 @@ TREE_1_BRANCH = (
     b"\x02" + UUID + b"\x03\x00\x02b"
     b"\x00"
 )
-NULL_BRANCHES = Tree(branches=None, inner=Frozen())
 
 EXACT: list[tuple[str, Any, int, bytes]] = [
     ("nothing", Nothing(), 0, b""),

@@ -20,7 +20,7 @@ from protocol.wire import (
 )
 from tests.unit.protocol.kafka.synthetic import Frozen, Leaf, Numbers, Tagged, Texts, Tree, Versions
 
-INT16, INT32 = Fixed("h", 2), Fixed("i", 4)
+INT32 = Fixed("i", 4)
 
 
 def declared(name: str, annotations: dict[str, Any], defaults: dict[str, Any]) -> type[Any]:
