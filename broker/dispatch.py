@@ -6,7 +6,8 @@ services. It returns one of these:
 - the response message, or None if no answer is to be sent;
 - a generator, if the answer is made in steps (`broker.runtime.steps`);
 - a `Pending`;
-- a coroutine, if it waits for files or for durability; the coroutine runs as a task of its own.
+- a coroutine, if it waits for files or for durability; the coroutine runs as a task of its own, or
+  for the APIs `IN_PLACE` without a task (`broker.runtime.in_place`).
 
 The last three end with any of those before them. The dispatcher encodes an answer on the loop, or
 in a thread if that opens many records (`RequestHeader.wants_thread`).
@@ -28,13 +29,14 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property, partial
 from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.error_counts import COUNTED_WHERE_MADE, ErrorCounts
 from broker.error_mapping import error_code_of
 from broker.handlers import HANDLERS, Handler
 from broker.read_only.refusals import refuse_writes
 from broker.runtime import owners
+from broker.runtime.in_place import InPlace
 from broker.runtime.lines import Lines, Turn
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("barnabas.requests")
 
 Sending = Callable[[Request, Any], None]
+
+# Frequent, and their coroutines wait for nothing that needs a task.
+IN_PLACE: Final = frozenset((ApiKey.END_TXN,))
 
 
 class GuardedHandler(Handler):
@@ -93,6 +98,7 @@ class Dispatcher:
     __slots__ = (
         "_answered",
         "_handlers",
+        "_in_place",
         "_produces",
         "_served",
         "_services",
@@ -111,6 +117,7 @@ class Dispatcher:
         fetches = self._handlers[ApiKey.FETCH]
         self._handlers[ApiKey.FETCH] = SessionedHandler(fetches, services)
         self._tasks: set[asyncio.Task[None]] = set()  # bounded by the requests in flight
+        self._in_place = InPlace(Owner.REQUEST)  # so are these
         self._stepper = Stepper(
             services.clock, services.metrics, self._ended, self._fail, self._finished
         )
@@ -179,12 +186,13 @@ class Dispatcher:
 
     @property
     def running_count(self) -> int:
-        """How many handlers run as tasks."""
-        return len(self._tasks)
+        """How many handlers run as tasks or in place."""
+        return len(self._tasks) + self._in_place.count
 
     async def finish(self) -> None:
         """Wait for the handlers that still run."""
-        while self._tasks or self._stepper.is_busy:
+        while self._tasks or self._in_place.count or self._stepper.is_busy:
+            await self._in_place.finish()
             await asyncio.wait(self._tasks) if self._tasks else await asyncio.sleep(0)
 
     def _ended(self, request: Request, result: Any) -> None:
@@ -252,6 +260,11 @@ class Dispatcher:
     def _spawn(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:
         if (quotas := self._services.quotas.clients) is not None:
             coroutine = quotas.timed(request, coroutine)
+        if request.header.api_key in IN_PLACE:
+            self._in_place.begin(
+                coroutine, partial(self._answer_later, request), partial(self._fail, request)
+            )
+            return
         owners.spawn(Owner.REQUEST, self._finish(request, coroutine), among=self._tasks)
 
     async def _finish(self, request: Request, coroutine: Coroutine[Any, Any, Any]) -> None:

@@ -20,13 +20,25 @@ import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from protocol.record_batch import BatchHeader, Buffer, read_header
-from protocol.records import Record, build, read_records
+from protocol.record_batch import (
+    CONTROL,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    Buffer,
+    pack_header,
+    read_header,
+    write_crc,
+)
+from protocol.records import Record, read_records
 
 _ABORT: Final = 0
 _COMMIT: Final = 1
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
+# The size, attributes, deltas of timestamp and offset; the key, the value; no headers.
+_RECORD: Final = struct.Struct(">BBBB Bhh Bhi B")
 _KEY_VERSION: Final = 0
 _VALUE_VERSION: Final = 0
 
@@ -53,16 +65,30 @@ def build_marker(marker: Marker, now_ms: int) -> bytearray:
 
 @lru_cache(_BUILT_MAX)
 def _built(marker: Marker, now_ms: int) -> bytes:
-    kind = _COMMIT if marker.is_commit else _ABORT
-    key = _KEY.pack(_KEY_VERSION, kind)
-    value = _VALUE.pack(_VALUE_VERSION, marker.coordinator_epoch)
-    batch = build(
-        [Record(0, now_ms, key, value)],
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        transactional=True,
-        control=True,
+    producer_id, producer_epoch, is_commit, coordinator_epoch = marker
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=MARKER_BYTES - LOG_OVERHEAD,
+        leader_epoch=0,
+        magic=MAGIC,
+        crc=0,
+        attributes=TRANSACTIONAL | CONTROL,
+        last_offset_delta=0,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=-1,
+        record_count=1,
     )
+    kind = _COMMIT if is_commit else _ABORT
+    record = _RECORD.pack(
+        *(2 * (_RECORD.size - 1), 0, 0, 0),  # sizes are zigzag varints
+        *(2 * _KEY.size, _KEY_VERSION, kind),
+        *(2 * _VALUE.size, _VALUE_VERSION, coordinator_epoch, 0),
+    )
+    batch = bytearray(pack_header(header) + record)
+    write_crc(batch, 0)
     return bytes(batch)
 
 

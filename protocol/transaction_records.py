@@ -80,6 +80,12 @@ _VERSION: Final = message_spec(TransactionValue).version_max
 _KEY_TYPE: Final = message_spec(TransactionKey).api_key
 _KEY_HEAD: Final = struct.Struct(">hh")  # the type, the length of the id
 _NAME_BYTES_MAX: Final = 2**15 - 1
+_VALUE_HEAD: Final = struct.Struct(">hqhib")  # the version, then the fields before the partitions
+_TIMES: Final = struct.Struct(">qq")
+_TAGGED_INT64: Final = struct.Struct(">BBq")  # the tag, the size, the number
+_TAGGED_INT16: Final = struct.Struct(">BBh")
+_SHORT_MAX: Final = 126  # a length above it takes more than one byte
+_IDS: Final = tuple(struct.Struct(f">{count}i") for count in range(_SHORT_MAX + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,52 @@ def encode_id(transactional_id: str) -> bytes:
 
 def encode_value(value: TransactionValue | None) -> bytes | None:
     """Return the value of a record in the version that Kafka 4.3 writes; None for None."""
-    return None if value is None else frame_value(value, _VERSION)
+    if value is None:
+        return None
+    try:
+        return _encode_short(value)
+    except (OverflowError, ValueError, struct.error):
+        return frame_value(value, _VERSION)
+
+
+def _encode_short(value: TransactionValue) -> bytes:
+    """As `frame_value`, faster, for a value all of whose lengths take one byte.
+
+    Raises OverflowError, ValueError or struct.error for any other one.
+    """
+    topics = value.transaction_partitions
+    parts = [
+        _VALUE_HEAD.pack(
+            _VERSION,
+            value.producer_id,
+            value.producer_epoch,
+            value.transaction_timeout_ms,
+            value.transaction_status,
+        ),
+        b"\0" if topics is None else _short(len(topics)),
+    ]
+    for topic in topics or ():
+        name, ids = topic.topic.encode(), topic.partition_ids
+        parts += (_short(len(name)), name, _short(len(ids)), _IDS[len(ids)].pack(*ids), b"\0")
+    updated_ms = value.transaction_last_update_timestamp_ms
+    parts.append(_TIMES.pack(updated_ms, value.transaction_start_timestamp_ms))
+    tagged = []
+    if value.previous_producer_id != NO_PRODUCER_ID:
+        tagged.append(_TAGGED_INT64.pack(0, 8, value.previous_producer_id))
+    if value.next_producer_id != NO_PRODUCER_ID:
+        tagged.append(_TAGGED_INT64.pack(1, 8, value.next_producer_id))
+    if value.client_transaction_version:
+        tagged.append(_TAGGED_INT16.pack(2, 2, value.client_transaction_version))
+    if value.next_producer_epoch != NO_PRODUCER_EPOCH:
+        tagged.append(_TAGGED_INT16.pack(3, 2, value.next_producer_epoch))
+    return b"".join((*parts, bytes((len(tagged),)), *tagged))
+
+
+def _short(length: int) -> bytes:
+    """Return a compact length: one more than it is. Raises OverflowError if it is not short."""
+    if length > _SHORT_MAX:
+        raise OverflowError(f"{length} takes more than one byte")
+    return bytes((length + 1,))
 
 
 def decode(

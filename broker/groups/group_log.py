@@ -36,7 +36,6 @@ _BATCH_BYTES_OVER = 128
 _HASH_CACHE_SIZE = 16_384
 
 
-@functools.lru_cache(_HASH_CACHE_SIZE)
 def java_hash(text: str) -> int:
     """Return Java's String.hashCode: over UTF-16 units, as a signed 32-bit integer."""
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
@@ -51,6 +50,7 @@ def java_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
+@functools.lru_cache(_HASH_CACHE_SIZE)
 def partition_of(group_id: str, count: int) -> int:
     """Return the partition of a group: Kafka's Utils.abs, for which the smallest int is 0."""
     value = java_hash(group_id)

@@ -59,6 +59,7 @@ from protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from protocol.record_batch import HEADER_SIZE, read_header
 from protocol.record_errors import CorruptBatch, RecordError
 from storage.errors import StorageError
 
@@ -67,6 +68,7 @@ Answer = ProduceResponse | Pending | Steps | None
 ACKS_VALID = (ACKS_ALL, 0, 1)
 TOPIC_ID_VERSION = 13
 ADDS_PARTITIONS_VERSION = 12
+TRANSACTION_VERSION = 2  # of the senders of such a request
 
 
 def handle(
@@ -98,12 +100,14 @@ def _append_usual(
 ) -> ProduceResponse | Pending | None:
     """Append the one batch of a usual request; return None, with nothing done, for any other.
 
-    Nothing stands before such a batch: no transaction, no preparation, no queue. An account of the
-    request is made only where the batch is refused, or must become durable first.
+    Nothing stands before such a batch: no preparation, no queue, and no transaction but one that
+    takes it at once. An account of the request is made only where the batch is refused, or must
+    become durable first.
     """
     topics, acks = body.topic_data, body.acks
+    version, transactional_id = request.header.api_version, body.transactional_id
     if (
-        body.transactional_id is not None
+        (transactional_id is not None and version < ADDS_PARTITIONS_VERSION)
         or (acks != 1 and acks != ACKS_ALL)
         or len(topics) != 1
         or len(topics[0].partition_data) != 1
@@ -113,7 +117,7 @@ def _append_usual(
     (topic,) = topics
     (data,) = topic.partition_data
     name = topic.name
-    if request.header.api_version >= TOPIC_ID_VERSION:
+    if version >= TOPIC_ID_VERSION:
         if (known := services.topics.by_id(topic.topic_id)) is None:
             return None
         name = known.name
@@ -126,6 +130,7 @@ def _append_usual(
         or COMPACT in config.cleanup_policy
         or services.config.barnabas_validate_records
         or not appends.has_turn(partition)
+        or (transactional_id is not None and not _may_join(services, transactional_id, records))
     ):
         return None
     partition.produces += 1
@@ -135,7 +140,15 @@ def _append_usual(
     )
     response = ProduceResponse(responses=[answers])
     try:
-        appended = appends.append(partition, records, services.clock.now_ms())
+        if transactional_id is None:
+            appended = appends.append(partition, records, services.clock.now_ms())
+        else:
+            services.transactions.admit_batch(
+                transactional_id, read_header(records), name, data.index, version
+            )
+            appended = appends.append(
+                partition, records, services.clock.now_ms(), TRANSACTION_VERSION
+            )
     except (StorageError, RecordError, BatchRefused) as error:
         progress = ProduceProgress(request, services, None, response)
         progress.refused(answer, error, records, name)
@@ -148,6 +161,15 @@ def _append_usual(
         progress.appended(partition, answer, appended)
         return _ended(progress)
     return response
+
+
+def _may_join(services: Services, transactional_id: str, records: memoryview) -> bool:
+    """Whether a batch is of a transaction that takes it now, or refuses it, and need not wait."""
+    if not transactional_id or len(records) < HEADER_SIZE:
+        return False
+    header = read_header(records)
+    is_of_one = header.is_transactional and header.producer_id >= 0
+    return is_of_one and services.transactions.is_free(transactional_id)
 
 
 def _ended(progress: ProduceProgress) -> ProduceResponse | Pending:

@@ -88,7 +88,10 @@ class FlushPool(BlockingPool):
                 error = OSError(code, os.strerror(code), file.path)
             else:
                 file.note_synced(covered)
-            owners.step(Owner.FLUSH, done, error)
+            try:
+                done(error)
+            except Exception as failure:
+                owners.failed(Owner.FLUSH, failure)
 
     def close(self) -> None:
         """As in `BlockingPool`: what is under way ends first."""

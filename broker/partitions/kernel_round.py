@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.partitions.flush_pool import FlushPool, SyncDone
-from broker.partitions.flush_round import FlushRound, Job
+from broker.partitions.flush_round import EndedFlush, FlushRound, Job
 from storage.files.filesystem import File
 
 KERNEL_BYTES_MAX = 128 * 1024  # of a flush: writing more out takes its worker long
@@ -44,6 +44,12 @@ class KernelRound(FlushRound):
                 wanted.append((file, partial(self._synced, job)))
         self.left = pool.begin_syncs(wanted) if wanted else 0
         return others + small[self.left :]
+
+    def take_ended(self) -> list[EndedFlush]:
+        """Return the flushes that have ended since the last call."""
+        ended = [*self._ended]  # no thread adds to them
+        self._ended.clear()
+        return ended
 
     def _synced(self, job: Job, error: OSError | None) -> None:
         partition, flush = job

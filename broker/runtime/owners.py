@@ -125,6 +125,11 @@ def on_readable(
     loop.add_reader(descriptor, _step, owner, call, ())
 
 
+def when_done(owner: Owner, future: asyncio.Future[Any], call: Callable[[], object]) -> None:
+    """Call in the turn of the loop after a future is done."""
+    future.add_done_callback(lambda _: _step(owner, call, ()))
+
+
 def step(owner: Owner, call: Callable[..., object], *arguments: Any) -> None:
     """Call now; its failure is contained as that of a step of its own."""
     _step(owner, call, arguments)

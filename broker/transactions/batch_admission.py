@@ -142,6 +142,11 @@ class BatchAdmission:
                 self._version,
             )
             if code:
-                raise BatchRefused(OF_A_COORDINATOR.get(code, code))
+                raise refusal_of_batch(code)
         version = 2 if self._version >= PRODUCE_ADDS_VERSION else 1
         return self._appends.append(partition, batch, now_ms, version)
+
+
+def refusal_of_batch(code: ErrorCode) -> BatchRefused:
+    """Return what refuses a batch that its transaction does not admit."""
+    return BatchRefused(OF_A_COORDINATOR.get(code, code))

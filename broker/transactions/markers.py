@@ -19,7 +19,7 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import AppendOutcome, Partition, Partitions
-from broker.runtime.turns import InTurns
+from broker.runtime.in_place import Told
 from broker.transactions.transaction import Place, Transaction, Written
 from broker.transactions.transaction_errors import TransactionError
 from protocol.control_records import Marker
@@ -82,7 +82,9 @@ class MarkerWriter:
         """
         places: dict[Place, None] = {}
         missing: list[tuple[Partition, int]] = []
-        async for place in InTurns(transaction.places(), PLACES_PER_TURN):
+        for count, place in enumerate(transaction.places(), 1):
+            if count % PLACES_PER_TURN == 0:
+                await asyncio.sleep(0)
             places[place] = None
             if is_commit and (unflushed := self._unflushed(transaction.producer_id, place)):
                 missing.append(unflushed)
@@ -117,7 +119,7 @@ class MarkerWriter:
     async def append_missing(self, markers: Markers) -> None:
         """Append the markers that are missing, where that can be done."""
         queued = 0
-        all_told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        all_told: Told[None] = Told()
 
         def told(place: Place, partition: Partition, outcome: AppendOutcome) -> None:
             nonlocal queued
@@ -140,11 +142,13 @@ class MarkerWriter:
                         "error": outcome,
                     },
                 )
-            if queued == 0 and not all_told.done():
-                all_told.set_result(None)
+            if queued == 0:
+                all_told.tell(None)
 
         queued += 1  # this loop itself
-        async for place in InTurns(list(markers.missing), PLACES_PER_TURN):
+        for count, place in enumerate(list(markers.missing), 1):
+            if count % PLACES_PER_TURN == 0:
+                await asyncio.sleep(0)
             partition = self._partition_without(markers, place)
             if partition is not None:
                 queued += 1
@@ -214,14 +218,14 @@ class MarkerWriter:
 
     async def _flushed(self, places: list[tuple[Partition, int]]) -> list[ErrorCode]:
         """Return the code of each place when all are durable, or cannot be."""
-        told: list[asyncio.Future[list[ErrorCode]]] = []
+        told: list[Told[list[ErrorCode]]] = []
         for start in range(0, len(places), FLUSHES_PER_TURN):
             if start:
                 await asyncio.sleep(0)
-            flushed: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+            flushed: Told[list[ErrorCode]] = Told()
             told.append(flushed)
             some = places[start : start + FLUSHES_PER_TURN]
-            self._commit.durable_together(some, flushed.set_result)
+            self._commit.durable_together(some, flushed.tell)
         codes: list[ErrorCode] = []
         for each in told:
             codes += await each

@@ -100,10 +100,8 @@ class StateLog:
 
     def is_open(self, number: int) -> bool:
         """Whether the log of a partition is open and has not failed."""
-        try:
-            return self.partition(number).log.failed is None
-        except StorageError:
-            return False
+        partition = self._partitions.find(TRANSACTION_TOPIC, number)
+        return partition is not None and partition.log.failed is None
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Return the epoch that markers carry: that of the leader of the id's partition."""

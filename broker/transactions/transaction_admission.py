@@ -24,7 +24,11 @@ from broker.metadata.topic_rules import GROUP_TOPIC
 from broker.partitions.append_queue import AppendQueue
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.turns import InTurns
-from broker.transactions.batch_admission import PRODUCE_ADDS_VERSION, BatchAdmission
+from broker.transactions.batch_admission import (
+    PRODUCE_ADDS_VERSION,
+    BatchAdmission,
+    refusal_of_batch,
+)
 from broker.transactions.endings import Endings
 from broker.transactions.reopening import is_closed, reopen
 from broker.transactions.state_log import DURABLE_TIMEOUT_MS
@@ -34,6 +38,7 @@ from broker.transactions.transaction_step import TV2
 from broker.transactions.transaction_store import TransactionStore
 from config.broker import BrokerConfig
 from protocol.errors import ErrorCode
+from protocol.record_batch import BatchHeader
 
 # The versions of Produce and of TxnOffsetCommit whose clients know TRANSACTION_ABORTABLE; later
 # ones add their partitions to the transaction (KIP-890).
@@ -254,9 +259,26 @@ class TransactionAdmission:
             return _of_batch(error.code, version, is_offsets=is_offsets, adds=adds)
         return ErrorCode.NONE
 
+    def admit_batch(
+        self, transactional_id: str, header: BatchHeader, topic: str, partition: int, version: int
+    ) -> None:
+        """As `admit`, for a batch that comes alone. Raises BatchRefused."""
+        code = self.admit(
+            transactional_id, header.producer_id, header.producer_epoch, topic, partition, version
+        )
+        if code:
+            raise refusal_of_batch(code)
+
     def batches(self, transactional_id: str, version: int, appends: AppendQueue) -> BatchAdmission:
         """Return the way into logs for the batches of a Produce request of `version`."""
         return BatchAdmission(transactional_id, version, self, appends)
+
+    def is_free(self, transactional_id: str) -> bool:
+        """Whether an implicit add need not wait (`line_up`)."""
+        transaction = self.store.by_id.get(transactional_id)
+        return transaction is None or not (
+            transaction in self._lines or transaction.is_ending or is_closed(transaction)
+        )
 
     def line_up(self, transactional_id: str) -> Coroutine[None, None, None] | None:
         """Return what to await before an implicit add; None if it need not wait.
@@ -265,13 +287,11 @@ class TransactionAdmission:
         wait here for the end of the transaction before, and go on in their order. Each waits as
         long as in Kafka, however many are before it; and for the disk no longer than any request.
         """
-        transaction = self.store.by_id.get(transactional_id)
-        if transaction is None:
+        if self.is_free(transactional_id):
             return None
+        transaction = self.store.by_id[transactional_id]
         line = self._lines.get(transaction)
         if line is None:
-            if not (transaction.is_ending or is_closed(transaction)):
-                return None
             line = self._lines[transaction] = _Line()
         line.count += 1
         return self._wait(transaction, line, self.clock.monotonic_ns())

@@ -1,7 +1,12 @@
 """Records of `__transaction_state` against bytes of Apache Kafka 4.3's own coordinator."""
 
-import pytest
+from collections.abc import Sequence
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.coordinator_records import frame_value
 from protocol.errors import DecodeError, EncodeError
 from protocol.kafka.codec import encode_message
 from protocol.transaction_records import (
@@ -174,3 +179,44 @@ def test_the_key_of_an_id_is_that_of_the_schema(name: str) -> None:
 def test_an_id_that_does_not_fit_is_refused() -> None:
     with pytest.raises(EncodeError):
         encode_id("\u00e9" * 16_384)
+
+
+_NAMES = st.text(max_size=4) | st.sampled_from(("t" * 126, "t" * 127, "é" * 63, "é" * 64))
+_IDS = st.lists(st.integers(0, 2**31 - 1), max_size=3) | st.sampled_from(([1] * 126, [1] * 127))
+_TOPICS = st.lists(st.tuples(_NAMES, _IDS), max_size=3) | st.sampled_from(
+    ([("t", [1])] * 126, [("t", [1])] * 127)
+)
+
+
+@given(
+    st.none() | _TOPICS,
+    st.sampled_from((-1, 0, 2**63 - 1)),
+    st.sampled_from((-1, 0, 5)),
+    st.sampled_from((0, 1, 2)),
+    st.sampled_from((-1, 0, 32_767)),
+)
+def test_the_fast_way_writes_the_same_bytes(
+    topics: Sequence[tuple[str, list[int]]] | None,
+    previous: int,
+    following: int,
+    version: int,
+    next_epoch: int,
+) -> None:
+    partitions = (
+        None
+        if topics is None
+        else [TransactionPartitions(topic=topic, partition_ids=ids) for topic, ids in topics]
+    )
+    made = value(
+        transaction_partitions=partitions,
+        previous_producer_id=previous,
+        next_producer_id=following,
+        client_transaction_version=version,
+        next_producer_epoch=next_epoch,
+    )
+    assert encode_value(made) == frame_value(made, 1)
+
+
+def test_a_number_out_of_range_is_refused_as_ever() -> None:
+    with pytest.raises(EncodeError):
+        encode_value(value(producer_epoch=2**15))

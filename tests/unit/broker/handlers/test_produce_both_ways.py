@@ -14,6 +14,9 @@ import pytest
 from broker.handlers import produce as handler
 from broker.metadata.topic_rules import NewTopic
 from broker.partitions.partition import Partition
+from protocol.messages.end_txn import EndTxnRequest
+from protocol.messages.find_coordinator import FindCoordinatorRequest
+from protocol.messages.init_producer_id import InitProducerIdRequest
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from storage import failing
 from storage.errors import LogFailed
@@ -206,3 +209,88 @@ async def test_any_requests_have_the_same_outcome(both: Both, seed: int) -> None
         assert one == other
     assert both.usual > REQUESTS // 20
     assert all(rig.services.metrics.appends_queued for rig in both.rigs)
+
+
+class Transactions:
+    """One transactional id on both brokers, which give it the same producer id."""
+
+    def __init__(self, both: Both) -> None:
+        self._rigs = both.rigs
+        self.producer_id = self.epoch = -1
+        self.sequences: dict[str, int] = {}
+
+    async def begin(self) -> None:
+        for rig in self._rigs:
+            await rig.call(FindCoordinatorRequest(key="tx", key_type=1), 2)
+            asked = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+            answer = await rig.call(asked, 4)
+            assert not answer.error_code
+            assert self.producer_id in (-1, answer.producer_id)
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    async def end(self, *, is_commit: bool) -> None:
+        asked = EndTxnRequest(
+            transactional_id="tx",
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=is_commit,
+        )
+        one, other = [await rig.call(asked, 5) for rig in self._rigs]
+        assert one == other
+        if not one.error_code:
+            self.epoch = one.producer_epoch
+            self.sequences.clear()
+
+    def drawn(self, chance: random.Random, ids: dict[str, bytes], version: int) -> ProduceRequest:
+        name = chance.choice(("plain", "cached", "small", "failing", "missing"))
+        sequence = self.sequences.get(name, 0)
+        if chance.random() < 0.8:
+            self.sequences[name] = sequence + 1
+        records = batch(
+            b"v",
+            producer_id=chance.choice((self.producer_id,) * 8 + (self.producer_id + 1, -1)),
+            producer_epoch=self.epoch - (chance.random() < 0.1),
+            base_sequence=sequence,
+            transactional=chance.random() < 0.9,
+        )
+        data = [PartitionProduceData(index=0, records=records)]
+        topic = TopicProduceData(name=name, partition_data=data)
+        if version >= 13:
+            topic = TopicProduceData(topic_id=ids.get(name, b"x" * 16), partition_data=data)
+        return ProduceRequest(
+            transactional_id=chance.choice(("tx",) * 8 + (None, "other")),
+            acks=chance.choice((1, -1)),
+            timeout_ms=5_000,
+            topic_data=[topic],
+        )
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_any_transactional_requests_have_the_same_outcome(both: Both, seed: int) -> None:
+    chance = random.Random(seed)
+    transactions = Transactions(both)
+    await transactions.begin()
+    for number in range(REQUESTS):
+        version = chance.choice((11, 12, 12, 13, 13))
+        if number == REQUESTS // 2:
+            for rig in both.rigs:
+                log = rig.services.partitions.get("failing", 0).log
+                failing.fail(log, LogFailed(log.directory, "as the test wants it"))
+        if chance.random() < 0.15:
+            await transactions.end(is_commit=chance.random() < 0.5)
+        before = dict(transactions.sequences)
+
+        def produce(
+            again: random.Random,
+            ids: dict[str, bytes],
+            version: int = version,
+            before: dict[str, int] = before,
+        ) -> ProduceRequest:
+            transactions.sequences = dict(before)
+            return transactions.drawn(again, ids, version)
+
+        one, other = await both.each(
+            chance.random(), produce, version, stalls=chance.random() < 0.1
+        )
+        assert one == other
+    assert both.usual > REQUESTS // 4

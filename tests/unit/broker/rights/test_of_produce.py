@@ -115,6 +115,7 @@ async def test_what_lined_up_behind_a_transaction_is_authorised_again(
     async def free() -> None:
         await ended.wait()
 
+    monkeypatch.setattr(TransactionCoordinator, "is_free", lambda *_: False)
     monkeypatch.setattr(TransactionCoordinator, "line_up", lambda *_: free())
     rights.allow(grant(TOPIC, WRITE), grant(TXN, WRITE))
     data = topics("t", records=batch(7))
