@@ -30,9 +30,16 @@ from broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from broker.error_mapping import error_code_of
 from broker.metadata.asked_topics import is_addressed
 from broker.metadata.image import PartitionInfo, TopicInfo
-from broker.metadata.topic_rules import INTERNAL_TOPICS, NewTopic, TopicError, check_name
+from broker.metadata.topic_rules import (
+    INTERNAL_TOPICS,
+    PARTITIONS_PER_REQUEST_MAX,
+    NewTopic,
+    TopicError,
+    check_name,
+)
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.metadata import (
@@ -50,6 +57,7 @@ ALL_TOPICS_IS_EMPTY_VERSION = 0
 NEVER_CREATED = INTERNAL_TOPICS | {METADATA_TOPIC}
 
 PARTITIONS_PER_STEP = 50
+NAMES_PER_TURN = 5_000
 STRICT_QUOTA_VERSION = 0  # of this API: a topic above the quota of changes is not created
 
 
@@ -105,10 +113,15 @@ async def _answers(services: Services, request: Request) -> Iterable[MetadataRes
     """Yield an answer for each named topic, each once, without its partitions."""
     body: MetadataRequest = request.body
     wanted = body.topics or []
-    ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    ids: dict[bytes, None] = {}
+    names: dict[str, None] = {}
+    async for topic in InTurns(wanted, NAMES_PER_TURN):
+        if topic.topic_id != ZERO_UUID:
+            ids[topic.topic_id] = None
+        elif topic.name is not None:
+            names[topic.name] = None
     if ids:
         return (_by_id(services, topic_id) for topic_id in ids)
-    names = dict.fromkeys(topic.name for topic in wanted if topic.name is not None)
     # Before version 4 the flag has its default, which allows creation.
     may_create = (
         services.config.auto_create_topics_enable
@@ -125,11 +138,13 @@ async def _create_missing(
     """Create the named topics that do not exist; return the codes of those that cannot be."""
     missing = [
         name
-        for name in names
+        async for name in InTurns(names, NAMES_PER_TURN)
         if name not in NEVER_CREATED and services.topics.by_name(name) is None
     ]
     if not missing:
         return {}
+    if len(missing) > PARTITIONS_PER_REQUEST_MAX:  # each would have one at least
+        return dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)
     quota = None
     if (quotas := services.quotas.clients) is not None:
         quota = quotas.mutations(request, STRICT_QUOTA_VERSION)

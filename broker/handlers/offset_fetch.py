@@ -45,13 +45,18 @@ from protocol.wire import ZERO_UUID
 GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
+REFUSED_PER_STEP = 500
+REFUSED_BYTES = 20  # of one in an answer, about
 
 
 def handle(request: Request, services: Services) -> Steps | Coroutine[None, None, Steps]:
     """Answer with the committed offsets of each group, behind commits that came before."""
-    asked = _groups(request.body, request.header.api_version)
+    body: OffsetFetchRequest = request.body
     lines = services.groups.large_offset_commits
-    names = [group.group_id for group in asked if group.group_id in lines.waiting]
+    names = [body.group_id]
+    if request.header.api_version >= MANY_GROUPS_VERSION:
+        names = [group.group_id for group in body.groups] if lines.waiting else []
+    names = [name for name in names if name in lines.waiting]
     if names:
         turns = [lines.turn(name) for name in dict.fromkeys(names)]
         return _fetch_in_turn(turns, request, services)
@@ -68,7 +73,8 @@ async def _fetch_in_turn(turns: list[Turn], request: Request, services: Services
 def _fetch(request: Request, services: Services) -> Steps:
     version = request.header.api_version
     answers: list[OffsetFetchResponseGroup] = []
-    for asked in _once_each(_groups(request.body, version)):
+    groups = yield from _groups(request.body, version)
+    for asked in _once_each(groups):
         try:
             answers.append((yield from _answered(services, asked, request)))
         except GroupError as error:
@@ -116,7 +122,7 @@ def _answered(
         return (
             yield from fetch(services.groups, asked, topic_id_of, require_stable=require_stable)
         )
-    named, unknown = _by_name(services, asked)
+    named, unknown = yield from _by_name(services, asked)
     answer = yield from fetch(services.groups, named, None, require_stable=require_stable)
     answer.topics = unknown + answer.topics
     return answer
@@ -157,11 +163,12 @@ def _in_version(
         return OffsetFetchResponse(groups=answers)
     (answer,) = answers
     if answer.error_code and version < GROUP_ERROR_VERSION:
-        answer.topics = _refusals(request.body.topics or (), answer.error_code)
+        answer.topics = yield from _refusals(request.body.topics or (), answer.error_code)
     response = OffsetFetchResponse(error_code=answer.error_code)
     for topic in answer.topics:
         old = OffsetFetchResponseTopic(name=topic.name)
         response.topics.append(old)
+        yield 0
         for one in topic.partitions:
             old.partitions.append(
                 OffsetFetchResponsePartition(
@@ -176,22 +183,26 @@ def _in_version(
     return response
 
 
-def _groups(body: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+def _groups(
+    body: OffsetFetchRequest, version: int
+) -> Generator[int, None, list[OffsetFetchRequestGroup]]:
     """Return the request in the form of version 8 and later."""
     if version >= MANY_GROUPS_VERSION:
         return body.groups
-    topics = None
+    topics: list[OffsetFetchRequestTopics] | None = None
     if body.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in body.topics
-        ]
+        topics = []
+        for topic in body.topics:
+            topics.append(
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            )
+            yield 0
     return [OffsetFetchRequestGroup(group_id=body.group_id, topics=topics)]
 
 
 def _by_name(
     services: Services, asked: OffsetFetchRequestGroup
-) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+) -> Generator[int, None, tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]]:
     """Return a request by ids with names filled in, and the answers for unknown ids."""
     named: list[OffsetFetchRequestTopics] = []
     unknown: list[OffsetFetchRequestTopics] = []
@@ -201,30 +212,36 @@ def _by_name(
             unknown.append(topic)
         else:
             named.append(replace(topic, name=info.name))
-    return replace(asked, topics=named), _refusals(unknown, ErrorCode.UNKNOWN_TOPIC_ID)
+        yield 0
+    refused = yield from _refusals(unknown, ErrorCode.UNKNOWN_TOPIC_ID)
+    return replace(asked, topics=named), refused
 
 
 def _refusals(
     topics: Iterable[OffsetFetchRequestTopics | OffsetFetchRequestTopic], code: int
-) -> list[OffsetFetchResponseTopics]:
-    return [
-        OffsetFetchResponseTopics(
-            name=topic.name,
-            topic_id=getattr(topic, "topic_id", ZERO_UUID),
-            partitions=[
+) -> Generator[int, None, list[OffsetFetchResponseTopics]]:
+    refused = []
+    for topic in topics:
+        answer = OffsetFetchResponseTopics(
+            name=topic.name, topic_id=getattr(topic, "topic_id", ZERO_UUID)
+        )
+        refused.append(answer)
+        for start in range(0, len(topic.partition_indexes), REFUSED_PER_STEP):
+            some = topic.partition_indexes[start : start + REFUSED_PER_STEP]
+            answer.partitions += [
                 OffsetFetchResponsePartitions(
                     partition_index=number, committed_offset=NO_OFFSET, error_code=code
                 )
-                for number in topic.partition_indexes
-            ],
-        )
-        for topic in topics
-    ]
+                for number in some
+            ]
+            yield REFUSED_BYTES * len(some)
+        yield 0
+    return refused
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetFetchResponse:
     """Return an answer with `code` for each group in the request."""
-    groups = _groups(request.body, request.header.api_version)
+    groups = finished(_groups(request.body, request.header.api_version))
     refused = [
         OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in groups
     ]

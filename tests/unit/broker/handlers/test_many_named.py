@@ -1,0 +1,133 @@
+"""Requests that name very much: other tasks have turns of the loop meanwhile (design.md, I13).
+
+Not the time is measured, but how often another task runs while the request is handled, or in how
+many steps its answer is made.
+"""
+
+import asyncio
+
+import pytest
+
+from broker.handlers import delete_topics, metadata, offset_delete, offset_fetch
+from broker.runtime.steps import finished
+from protocol.errors import ErrorCode
+from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.support.fake_connection import FakeConnection
+from tests.support.rig_client import create
+
+MANY = 20_000
+NAMES = [f"n{number}" for number in range(MANY)]
+TURNS_MIN = 4
+TWICE = [DeleteTopicState(name="n", topic_id=bytes(16))] * MANY
+
+
+def asked(rig, body, version):
+    """Return a request and the services, as a handler gets them."""
+    request = FakeConnection().request(body, api_key=body.MESSAGE.api_key, version=version)
+    return request, rig.services
+
+
+async def turns_during(coroutine):
+    """Return what a coroutine returns, and how many turns another task has had meanwhile."""
+    task = asyncio.ensure_future(coroutine)
+    turns = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return task.result(), turns
+
+
+def partitions(*numbers):
+    return [OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [OffsetDeleteRequestTopic(name=name, partitions=partitions(0)) for name in NAMES],
+        [OffsetDeleteRequestTopic(name="t", partitions=partitions(*range(1, MANY + 1)))],
+    ],
+    ids=["topics", "partitions"],
+)
+async def test_offset_delete_of_many_unknown_places(group_rig, topics):
+    await create(group_rig)
+    await group_rig.services.groups.ensure_log()
+    body = OffsetDeleteRequest(group_id="g", topics=topics)
+    response, turns = await turns_during(offset_delete.handle(*asked(group_rig, body, 0)))
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert turns >= TURNS_MIN
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        (DeleteTopicsRequest(topic_names=NAMES, timeout_ms=0), 5),
+        (DeleteTopicsRequest(topics=TWICE, timeout_ms=0), 6),
+    ],
+    ids=["names", "one name"],
+)
+async def test_delete_topics_of_many_names(rig, body, version):
+    request, services = asked(rig, body, version)
+    judged, turns = await turns_during(delete_topics._judged(services, request))
+    assert len(judged) == len({topic.name for topic in body.topics} or NAMES)
+    assert turns >= 2 * TURNS_MIN
+
+
+async def test_metadata_of_more_missing_topics_than_one_request_may_create(rig, monkeypatch):
+    async def create_none(*_):
+        raise AssertionError("nothing is planned for what must be refused")
+
+    monkeypatch.setattr(rig.services.topics, "create", create_none)
+    body = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in NAMES])
+    steps, turns = await turns_during(metadata.handle(*asked(rig, body, 9)))
+    response = finished(steps)
+    assert {one.error_code for one in response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert [one.name for one in response.topics] == NAMES
+    assert turns >= TURNS_MIN
+
+
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        (
+            OffsetFetchRequest(
+                group_id="g",
+                topics=[OffsetFetchRequestTopic(name=n, partition_indexes=[0]) for n in NAMES],
+            ),
+            1,
+        ),
+        (
+            OffsetFetchRequest(
+                groups=[
+                    OffsetFetchRequestGroup(
+                        group_id="g",
+                        topics=[
+                            OffsetFetchRequestTopics(
+                                topic_id=number.to_bytes(16, "big"), partition_indexes=[0]
+                            )
+                            for number in range(1, MANY + 1)
+                        ],
+                    )
+                ]
+            ),
+            10,
+        ),
+    ],
+    ids=["refused", "unknown ids"],
+)
+async def test_offset_fetch_of_many_topics(rig, body, version):
+    """The first has no coordinator: version 1 repeats the error for each partition."""
+    steps = offset_fetch.handle(*asked(rig, body, version))
+    assert sum(1 for _ in steps) >= 2 * MANY
