@@ -38,7 +38,7 @@ from storage.segments import cold
 MAP_BYTES_MIN = 128 * 1024  # from here on a view of a map that exists is cheaper than pread
 REMAP_BYTES_MIN = 512 * 1024  # from here on, also if the file must be mapped anew for it
 REMAP_GROWTH_BYTES = 16 * 1024 * 1024  # so much outside the map is worth a new one in any case
-PULL_BYTES = 256 * 1024  # cold bytes are pulled into memory in pieces of this size
+PULL_BYTES = 1024 * 1024  # cold bytes are pulled into memory in pieces of this size
 SCAN_CHUNK_BYTES = 64 * 1024  # read at a time when walking a whole file
 BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
 

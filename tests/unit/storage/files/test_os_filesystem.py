@@ -111,6 +111,43 @@ def test_a_pull_reads_more_than_one_call_can(tmp_path: Path) -> None:
     assert file.pull(size, 1) == size - 1
 
 
+def test_a_pull_copies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"0123456789", 0)
+    monkeypatch.delattr(os, "preadv")
+    assert file.pull(10, 0) == 10
+    assert file.pull(4, 3) == 4
+
+
+def test_a_pull_needs_no_null_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"0123456789", 0)
+    monkeypatch.setattr(os, "devnull", str(tmp_path / "none"))
+    assert file.pull(10, 1) == 9
+    plain = tmp_path / "plain"  # what a careless command leaves of the device
+    plain.touch()
+    monkeypatch.setattr(os, "devnull", str(plain))
+    assert file.pull(10, 1) == 9
+    assert not plain.stat().st_size
+
+
+def test_a_pull_reports_what_the_read_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*_: object) -> int:
+        raise OSError(errno.EINVAL, "a file system that cannot")
+
+    def fails(*_: object) -> int:
+        raise OSError(errno.EIO, "a disk that fails")
+
+    file = OsFileSystem().open(str(tmp_path / "f"), create=True)
+    file.pwrite(b"0123456789", 0)
+    monkeypatch.setattr(os, "sendfile", cannot)
+    assert file.pull(10, 0) == 10
+    monkeypatch.setattr(os, "preadv", fails)
+    with pytest.raises(OSError) as caught:
+        file.pull(10, 0)
+    assert caught.value.errno == errno.EIO
+
+
 def test_a_failing_disk_is_not_reported_as_cold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

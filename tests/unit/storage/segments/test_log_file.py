@@ -11,7 +11,13 @@ import pytest
 from storage.errors import AppendFailed, DamagedLog, LogFailed
 from storage.files.open_files import OpenFiles
 from storage.files.os_filesystem import OsFileSystem
-from storage.segments.log_file import MAP_BYTES_MIN, REMAP_BYTES_MIN, REMAP_GROWTH_BYTES, LogFile
+from storage.segments.log_file import (
+    MAP_BYTES_MIN,
+    PULL_BYTES,
+    REMAP_BYTES_MIN,
+    REMAP_GROWTH_BYTES,
+    LogFile,
+)
 from tests.support.batches import batch, header_of
 from tests.support.memory_filesystem import MemoryFileSystem
 
@@ -227,9 +233,10 @@ def test_reads_at_the_end_of_a_growing_file_do_not_remap_it_each_time(
 
 
 def test_cold_large_slices_are_pulled_in_pieces(disk: MemoryFileSystem, log: LogFile) -> None:
-    log.append(batch(0, 3, size=1_000_000))
+    size = 3 * PULL_BYTES + 1
+    log.append(batch(0, 3, size=size))
     disk.cold.add(PATH)
-    part = log.slice(0, 1_000_000)
+    part = log.slice(0, size)
     assert part.load_hot() is None
     assert part.load() == disk.live_bytes(PATH)
     assert disk.counts["pread"] == 4
@@ -240,16 +247,15 @@ def test_cold_large_slices_that_cannot_be_pulled_are_errors_of_the_log(
 ) -> None:
     log = LogFile(OpenFiles(disk, 10), PATH, 0)
     log.create()
-    log.append(batch(0, 3, size=1_000_000))
+    log.append(batch(0, 3, size=2 * PULL_BYTES))
     disk.cold.add(PATH)
-    part = log.slice(0, 1_000_000)
+    part = log.slice(0, 2 * PULL_BYTES)
     disk.fail("pread", nth=2)
-    with pytest.raises(LogFailed, match="read at position 262144 failed"):
+    with pytest.raises(LogFailed, match=f"read at position {PULL_BYTES} failed"):
         part.load()
-    disk.open(PATH).truncate(300_000)
-    with pytest.raises(
-        LogFailed, match="read at position 262144 returned 37856 bytes, expected 262144"
-    ):
+    disk.open(PATH).truncate(PULL_BYTES + 10)
+    short = f"read at position {PULL_BYTES} returned 10 bytes, expected {PULL_BYTES}"
+    with pytest.raises(LogFailed, match=short):
         part.load()
 
 
