@@ -5,8 +5,10 @@
     cleaner-offset-checkpoint              cleaned offsets: how far compaction has got
 
 The files name a log by topic and partition. After a crash, an old log's offsets would be taken for
-those of a new log with the same name. So `begin_forget` drops them before a log is created. Offsets
-of logs that are not open are kept while their directory exists; they cost one line each.
+those of a new log with the same name. So `begin_forget` drops them before a log is created. It also
+has the first log of a directory named before it is created: a recovery that knows no recovery point
+at all takes any hole in a compacted log for compaction's, also what a crash has lost. Offsets of
+logs that are not open are kept while their directory exists; they cost one line each.
 
 A file that is not in its format is reported and counts as empty, as in Kafka. One that the disk or
 the system does not give stops the start, because an empty one would be wrong: deleted records would
@@ -108,17 +110,17 @@ class OffsetCheckpoints:
     def begin_forget(
         self, keys: Iterable[Key], logs: Mapping[Key, Log]
     ) -> Callable[[], None] | None:
-        """Drop what the files hold about logs that will be created.
+        """Drop what the files hold about logs that will be created, the first of which they name.
 
         The callable, if any, must have run before; it raises OSError.
         """
         said = (*self._written.values(), *self._captured.values())
-        is_said = False
+        must_write = not (self.has_recovery_points or self._captured)
         for key in keys:
             self.drop(key)
             self.recovery_points[key] = 0
-            is_said |= any(offsets is None or bool(offsets.get(key)) for offsets in said)
-        if not is_said:
+            must_write |= any(offsets is None or bool(offsets.get(key)) for offsets in said)
+        if not must_write:
             return None
         self._home.checkpoint_changes += 1
         return self.begin_write(logs)

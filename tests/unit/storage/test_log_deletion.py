@@ -158,7 +158,7 @@ def test_a_directory_that_cannot_be_renamed_does_not_block_the_others(house):
     house.manager.finish_delete(deletion)
     assert deletion.error is not None
     house.purge(NOW)
-    assert [name for name in house.filesystem.list(DATA) if "t-" in name] == ["t-1"]
+    assert [name for name in house.filesystem.list(DATA) if name.startswith("t-")] == ["t-1"]
 
 
 def test_due_files_are_taken_once_and_unlinked_in_another_thread(house):

@@ -174,11 +174,11 @@ MUTANTS = (
         "a log that is created takes over the recovery point that a file has for its name",
         "storage/offset_checkpoints.py",
         """\
-        if not is_said:
+        if not must_write:
             return None
 """,
         """\
-        if is_said or not is_said:
+        if must_write or not must_write:
             return None
 """,
     ),

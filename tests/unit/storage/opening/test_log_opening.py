@@ -41,6 +41,21 @@ def test_the_callers_thread_never_waits_for_the_disk(house):
     assert [append(house.manager.get("t", number)) for number in (0, 1)] == [[0], [0]]
 
 
+def test_the_first_log_of_a_directory_is_named_before_it_is_created(house):
+    """Else a power cut before the first checkpoint leaves a recovery that takes any hole."""
+    opening = house.manager.begin_open(wanted(0))
+    opening.look()
+    write = house.manager.begin_forget(opening)
+    assert write is not None
+    write()
+    opening.make()
+    house.manager.finish_open(opening)
+    house.crash()
+    house.open()
+    assert house.manager._checkpoints.has_recovery_points
+    assert house.manager.begin_forget(house.manager.begin_open(wanted(1))) is None
+
+
 def test_each_log_has_its_own_outcome(house):
     house.filesystem.fail("mkdir", error=errno.ENOSPC, path_part="t-1")
     attempts = house.manager.open_logs(wanted(0, 1, 2))
