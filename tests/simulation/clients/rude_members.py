@@ -89,10 +89,12 @@ class Rude:
     """One caller of a party."""
 
     def __init__(
-        self, caller: Caller, party: list[Rude], group: str, fenced: set[tuple[str, str]]
+        self, caller: Caller, party: list[Rude], group: str, fenced: set[tuple[str, str, int]]
     ) -> None:
         self.caller = caller
-        self.fenced = fenced  # static ids with members of the party that have them no more
+        # Static ids with members of the party that have them no more, and since which life: one who
+        # joins and does not sync is not in the log, so the next life may know the other one.
+        self.fenced = fenced
         self.rng: random.Random = caller.rng
         self.party = party
         self.group = group
@@ -155,7 +157,7 @@ class Rude:
     async def _ask(self, body: Any, lowest: int = 0, timeout_ms: int = 0) -> Any:
         """Send a request; return the answer if its codes are of groups and one is 0."""
         version = self.caller.version_of(type(body), lowest)
-        is_fenced = isinstance(body, _STATIC) and _static_id(body) in self.fenced
+        is_fenced = isinstance(body, _STATIC) and self._static_id(body) in self.fenced
         answer = await self.caller.ask(body, version, timeout_ms=timeout_ms, what=self.group)
         if answer is None:
             return None
@@ -169,7 +171,7 @@ class Rude:
             self.caller.record.fail(self.caller.name, f"{name} of a member that is none: {body}")
         if is_heard and _generation(body) >= FAR:
             self.caller.record.fail(self.caller.name, f"{name} of no generation: {body}")
-        if is_heard and is_fenced and _static_id(body) in self.fenced:
+        if is_heard and is_fenced and self._static_id(body) in self.fenced:
             self.caller.record.fail(self.caller.name, f"{name} of a fenced member: {body}")
         return answer if is_heard or E.MEMBER_ID_REQUIRED in codes else None
 
@@ -210,7 +212,15 @@ class Rude:
         """Note that others of the party have lost their static id to this member."""
         if self.instance_id:
             ids = {other.member_id for other in self.party if other.instance_id == self.instance_id}
-            self.fenced.update((self.instance_id, one) for one in ids - {member_id, ""})
+            gone = ids - {member_id, ""}
+            self.fenced.update((self.instance_id, one, self._life) for one in gone)
+
+    @property
+    def _life(self) -> int:
+        return len(self.caller.context.lives)
+
+    def _static_id(self, body: Any) -> tuple[str, str, int]:
+        return body.group_instance_id or "", body.member_id, self._life
 
     async def sync(self, members: list[str] | None = None) -> None:
         """Ask for an assignment; the leader gives them."""
@@ -321,10 +331,6 @@ _FOR_MEMBERS: Final = (HeartbeatRequest, SyncGroupRequest, ConsumerGroupHeartbea
 _STATIC: Final = (HeartbeatRequest, SyncGroupRequest, OffsetCommitRequest)
 
 
-def _static_id(body: Any) -> tuple[str, str]:
-    return body.group_instance_id or "", body.member_id
-
-
 def _generation(body: Any) -> int:
     """Return the generation or epoch that a request names, -1 if it names none."""
     if isinstance(body, OffsetCommitRequest):
@@ -337,7 +343,7 @@ def _generation(body: Any) -> int:
 async def run(context: Context, plan: ClientPlan) -> None:
     """Be a party."""
     party: list[Rude] = []
-    fenced: set[tuple[str, str]] = set()
+    fenced: set[tuple[str, str, int]] = set()
     group = f"{PREFIX}-{plan.name}"
     for number in range(CALLERS):
         party.append(Rude(Caller(context, plan, suffix=f" {number}"), party, group, fenced))

@@ -22,7 +22,7 @@ class Told:
         self.code = code
         self.said: set[str] = set()
         self.found: list[str] = []
-        self.context = SimpleNamespace(is_finale=False)
+        self.context = SimpleNamespace(is_finale=False, lives=[1])
         self.record = SimpleNamespace(fail=lambda _who, what: self.found.append(what))
         self.wire = SimpleNamespace(close=lambda: None)
 

@@ -24,6 +24,7 @@ from broker.network.reading import Hold
 if TYPE_CHECKING:
     from broker.network.connection import Connection
     from broker.network.processor import Network
+    from broker.partitions.partition import Partition
     from broker.server import Broker
 
 METADATA: Final = "__cluster_metadata"
@@ -54,9 +55,16 @@ def lost(broker: Broker) -> list[str]:
             log = partition.log
             if log.topic == METADATA:  # clients do not find it
                 continue
+            if waiting is services.commit._waiting and _is_flushed(partition):
+                continue
             if served.get((log.topic, log.partition)) is not partition:
                 found.append(f"{what} for {log.topic}-{log.partition}, which was removed")
     return found
+
+
+def _is_flushed(partition: Partition) -> bool:
+    """Whether the end of a flush will tell who waits, also in a log that is closed meanwhile."""
+    return bool(partition.flush_started_ns or partition.flush_scheduled)
 
 
 def _held(connection: Connection, network: Network) -> Iterator[str]:
