@@ -31,7 +31,7 @@ from tests.simulation.left_files import leave_files
 from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
 from tests.simulation.panel import Panel
-from tests.simulation.plan import LATE_IDS, ClientPlan, Plan
+from tests.simulation.plan import LATE_IDS, STORIES, ClientPlan, Plan
 from tests.simulation.record import Record
 from tests.simulation.world import MS, Actor, Defect, Stuck, World
 
@@ -39,6 +39,7 @@ CLIENTS_MS_MAX: Final = 20_000  # after which clients that still run are ended .
 REQUESTS_ENOUGH: Final = 170  # ... or when they have come, and have sent so many
 LATEST_MS: Final = 500  # for the last of them to do something
 LOOK_MS: Final = 50
+STORIES_MS_MAX: Final = 8_000  # for stories that the others have overtaken
 STUCK_MS_MAX: Final = 60_000  # ... while a disk is stuck: a change of topics may take 30 s
 LIVES_MAX: Final = 40
 REFUSALS_MAX: Final = 5  # while the disk is bad
@@ -212,6 +213,7 @@ class History:
         until_ns = (STUCK_MS_MAX if is_stuck else CLIENTS_MS_MAX) * MS
         while world.now_ns < until_ns and not self._is_enough(clients, faults):
             await world.sleep_ms(LOOK_MS)
+        await self._told(clients)
         self.context.is_finale = True
         self._next_ns = None
         self.disk.heal()
@@ -242,6 +244,19 @@ class History:
         return (has_sent and self.world.now_ns >= self._begun_ns) or all(
             client.ended.is_set for client in clients
         )
+
+    async def _told(self, clients: list[Actor]) -> None:
+        """Let stories that have begun end, among themselves."""
+        plans = zip(self.plan.clients, clients, strict=True)
+        tellers = [client for plan, client in plans if plan.kind in STORIES]
+        if all(teller.ended.is_set for teller in tellers):
+            return
+        for client in clients:
+            if client not in tellers:
+                client.stop()
+        until_ns = self.world.now_ns + STORIES_MS_MAX * MS
+        while self.world.now_ns < until_ns and not all(one.ended.is_set for one in tellers):
+            await self.world.sleep_ms(LOOK_MS)
 
     async def _answered(self) -> None:
         """Wait until what was asked is answered; nobody asks for more meanwhile."""

@@ -189,6 +189,31 @@ TLS_CHANCE: Final = 0.1
 LOGINS_CHANCE: Final = 0.1
 QUOTAS_CHANCE: Final = 0.1
 SESSIONS_CHANCE: Final = 0.25
+STORIES_CHANCE: Final = 0.5
+# Clients that tell a story (`tests.simulation.clients.telling`), each in its turn.
+STORIES: Final = (
+    "lagging member",
+    "hasty leader",
+    "replaced member",
+    "returning member",
+    "remaining member",
+    "slow revoker",
+    "busy revoker",
+    "patient member",
+    "topic made anew",
+    "topic that goes",
+    "timeless producer",
+    "slow segment",
+    "prudent producer",
+    "curious reader",
+    "bold operator",
+    "impatient crowd",
+    "changing client",
+    "full house",
+)
+STORIES_MAX: Final = 3
+STORIES_MS: Final = 1_000  # in which stories begin
+PATIENT: Final = "patient member"  # of a group whose offsets expire at once
 SPAN_MS: Final = 5_000  # in which clients come and faults happen
 
 
@@ -239,6 +264,7 @@ def write_plan(seed: str) -> Plan:
     if sessions.random() < SESSIONS_CHANCE:
         steps = sessions.randint(10, STEPS_MAX)
         clients += (ClientPlan("session fetcher", "session fetcher", steps),)
+    clients += _stories(random.Random(f"{seed}/stories"), settings, tiny)
     return Plan(
         seed=seed,
         settings=settings,
@@ -303,6 +329,22 @@ def _with_changers(
     return kept + tuple(
         ClientPlan(f"{kind} {number}", kind, chance.randint(*steps))
         for number in range(1, chance.randint(1, 2) + 1)
+    )
+
+
+def _stories(
+    chance: random.Random, settings: dict[str, str], tiny: dict[str, int]
+) -> tuple[ClientPlan, ...]:
+    """Return clients of different kinds, which tell their stories once or twice, in some plans."""
+    if chance.random() >= STORIES_CHANCE:
+        return ()
+    kinds = chance.sample(STORIES, chance.randint(1, STORIES_MAX))
+    if PATIENT in kinds:
+        tiny["offsets_retention_minutes"] = 0
+        settings["offsets.retention.check.interval.ms"] = "1000"
+    return tuple(
+        ClientPlan(kind, kind, chance.choice((1, 1, 2)), chance.randrange(STORIES_MS))
+        for kind in kinds
     )
 
 

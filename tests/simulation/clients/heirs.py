@@ -14,6 +14,7 @@ from tests.simulation.clients.classic_members import ClassicMember
 from tests.simulation.clients.consumer_members import CONSUMER_GROUPS, MIXED_GROUP, ConsumerMember
 from tests.simulation.clients.described import describe_consumer_groups, describe_groups
 from tests.simulation.clients.rude_members import PREFIX
+from tests.simulation.clients.telling import PREFIX as STORY
 from tests.simulation.context import Context
 from tests.simulation.plan import ClientPlan
 from tests.simulation.world import MS
@@ -21,6 +22,7 @@ from tests.simulation.world import MS
 LEFT_OUT: Final = (
     "simple-",  # groups that never have members begin so
     PREFIX,  # of these, what members say may be unreadable
+    STORY,  # these have been judged
 )
 # Beyond all sessions of clients and the longest time that a group waits for a member.
 BOUND_MS: Final = 40_000

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.simulation.clients import (
     admin,
+    connection_stories,
     consumers,
+    group_stories,
     groups,
     hand_markers,
     hostile,
+    log_stories,
     login_changers,
     member_transactors,
     producers,
@@ -37,4 +40,7 @@ KINDS: Final[dict[str, Run]] = {
     **rights_changers.KINDS,
     **login_changers.KINDS,
     **quota_changers.KINDS,
+    **group_stories.KINDS,
+    **log_stories.KINDS,
+    **connection_stories.KINDS,
 }

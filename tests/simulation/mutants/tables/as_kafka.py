@@ -51,6 +51,7 @@ MUTANTS = (
         """\
         if replaced is not body:
 """,
+        only_with=frozenset({"returning member"}),
     ),
     Mutant(
         "text-must-be-utf-8",
@@ -97,6 +98,7 @@ MUTANTS = (
         """\
     _ = spoken
 """,
+        only_with=frozenset({"remaining member"}),
     ),
     Mutant(
         "names-forge-log-lines",

@@ -201,6 +201,7 @@ REPORTED_MAX: Final = 1 << 31
 """,
             ),
         ),
+        only_with=frozenset({"impatient crowd"}),
     ),
     Mutant(
         "lost-connection-stays-counted",

@@ -198,7 +198,7 @@ MUTANTS = (
         producer_replay.replay(segments, producers, end_offset, self.now_ms, self.report)
 """,
         "",
-        only_with=frozenset({"lost files"}),
+        only_with=frozenset({"prudent producer"}),
     ),
     Mutant(
         "offsets-of-a-deleted-topic-survive-loading",
@@ -223,6 +223,7 @@ MUTANTS = (
             else:
                 answer.partitions.append(_answer(number, committed))
 """,
+        only_with=frozenset({"topic made anew"}),
     ),
     Mutant(
         "offsets-of-deleted-topics-stay",
@@ -234,5 +235,6 @@ MUTANTS = (
         """\
                 pass
 """,
+        only_with=frozenset({"topic made anew"}),
     ),
 )

@@ -119,7 +119,7 @@ MUTANTS = (
         """\
         if rights != session.rights:
 """,
-        only_with=IN_SESSIONS | {"transactor"},
+        only_with=frozenset({"curious reader"}),
     ),
     Mutant(
         "what-waits-behind-a-lost-fetch-stays",

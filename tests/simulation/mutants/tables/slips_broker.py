@@ -117,6 +117,7 @@ MUTANTS = (
         """\
             partition.queue.popleft()
 """,
+        only_with=frozenset({"topic that goes"}),
     ),
     Mutant(
         "queued-appends-out-of-order",
@@ -175,6 +176,7 @@ MUTANTS = (
         """\
         if not earliest <= timestamp <= latest:
 """,
+        only_with=frozenset({"timeless producer"}),
     ),
     Mutant(
         "topic-gone-before-its-removal-is-durable",

@@ -60,7 +60,7 @@ MUTANTS = (
         raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 """,
         "",
-        only_with=frozenset({"rude members"}),
+        only_with=frozenset({"lagging member"}),
     ),
     Mutant(
         "fenced-static-member-served",
@@ -75,7 +75,7 @@ MUTANTS = (
             member_id = known
         member = self.members.get(member_id)
 """,
-        only_with=frozenset({"rude members"}),
+        only_with=frozenset({"replaced member"}),
     ),
     Mutant(
         "assignment-answered-before-it-is-durable",
@@ -237,7 +237,7 @@ MUTANTS = (
         """\
         if known is None or True:
 """,
-        only_with=frozenset({"consumer member", "mixed member"}),
+        only_with=frozenset({"slow revoker"}),
     ),
     Mutant(
         "all-revocations-of-an-epoch-in-one-time",
@@ -249,7 +249,7 @@ MUTANTS = (
         """\
         if known is None or known.epoch != epoch:
 """,
-        only_with=frozenset({"consumer member", "mixed member"}),
+        only_with=frozenset({"busy revoker"}),
     ),
     Mutant(
         "second-assignment-of-a-generation-written",
@@ -261,7 +261,7 @@ MUTANTS = (
         """\
     if leads:
 """,
-        only_with=frozenset({"classic member", "mixed member"}),
+        only_with=frozenset({"hasty leader"}),
     ),
     Mutant(
         "offsets-of-members-expire",
@@ -273,6 +273,7 @@ MUTANTS = (
         """\
             if topic
 """,
+        only_with=frozenset({"patient member"}),
     ),
     Mutant(
         "undurable-offsets-are-fetched",

@@ -182,6 +182,7 @@ MUTANTS = (
         """\
     return offset <= state.durable_offset
 """,
+        only_with=frozenset({"prudent producer"}),
     ),
     Mutant(
         "retention-takes-the-segment-of-the-start",
@@ -217,6 +218,7 @@ MUTANTS = (
     timestamp = getattr(segment, "first_timestamp", None)
     return segment.created_ms if timestamp is None or timestamp < 0 else timestamp
 """,
+        only_with=frozenset({"slow segment"}),
     ),
     Mutant(
         "compaction-drops-the-newest",

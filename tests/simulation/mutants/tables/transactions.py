@@ -257,6 +257,7 @@ MUTANTS = (
         """\
         if marker.producer_epoch > owner.epoch + 32_767:
 """,
+        only_with=frozenset({"bold operator"}),
     ),
     Mutant(
         "aborted-transactions-are-not-named",
