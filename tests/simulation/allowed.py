@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.clients.topics import CUT, topics_of
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
 
 # Faults after which a broker may refuse to start, or stop without writing everything.
 BAD_DISK: Final = frozenset({quiet.DISK, quiet.FULL, quiet.FLIP})
+
+_UNSETTLED: Final = re.compile(r"/([^/ ]+) has markers of transactions from offset")
+
+
+def unsettled(messages: Iterable[str]) -> set[str]:
+    """Return the directories of logs whose stop has left markers to the next start."""
+    return {found[1] for found in map(_UNSETTLED.search, messages) if found}
 
 
 def kept_keys(context: Context) -> set[Key]:

@@ -90,6 +90,7 @@ class Panel:
         self._has_seen_stop = False
         self._offline: set[tuple[str, int]] = set()  # logs that were not opened at the last turn
         self._messages: list[str] = []  # of the last life
+        self._unsettled: set[str] = set()  # logs whose stop has left markers to the next start
         self._healed_ns = 0
         self._full = liveness.Spans()  # when the budget of requests was
         self._before: Before | None = None
@@ -350,6 +351,7 @@ class Panel:
             found = liveness.stopped(end.how, end.code, took_ms, deadline_ms, self._messages)
             self._object("liveness", found)
         self._before = files.look(context.disk, DATA)
+        self._unsettled = allowed.unsettled(self._messages)
         sound = files.verified(
             context.disk,
             DATA,
@@ -370,8 +372,8 @@ class Panel:
         if self._before is None:
             return
         after = files.look(context.disk, DATA)
-        # The recovery points behind such markers may move when the broker looks at them again.
-        excused = context.damaged | {""} if self._has_lost_ids() else context.damaged
+        # Recovery points behind such markers may move when the broker looks at these again.
+        excused = context.damaged | ({"", *self._unsettled} if self._has_lost_ids() else set())
         self._object("files", files.same(self._before, after, excused))
         if not context.damaged:
             self._object("files", files.silent(self._messages))
