@@ -57,6 +57,7 @@ class TlsConnection(Connection):
     __slots__ = (
         "_closes",
         "_encrypted_for",
+        "_is_ending",
         "_is_full",
         "_is_lost",
         "_is_scheduled",
@@ -69,6 +70,7 @@ class TlsConnection(Connection):
         self._encrypted_for = processor
         self._tls = tls
         self._waiting: deque[Buffer] = deque()  # pieces that the transport does not have yet
+        self._is_ending = False  # the client has; nothing more is sent to it
         self._is_full = False  # the transport's buffer
         self._is_scheduled = False
         self._closes = False  # after what waits
@@ -87,8 +89,13 @@ class TlsConnection(Connection):
             self.refuse(error)
 
     def eof_received(self) -> bool:
-        """Note that the client has sent its last byte; the transport ends by itself."""
+        """Note that the client has sent its last byte; the transport ends by itself.
+
+        It drops what is written from now on, and counts that as our mistake.
+        """
         super().eof_received()
+        self._is_ending = True
+        self._waiting.clear()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -150,7 +157,7 @@ class TlsConnection(Connection):
         """Send the answers gathered since the last flush, or let them wait behind others."""
         out, self._out = self._out, []
         transport = self.reading.transport
-        if transport is None or not out:
+        if transport is None or not out or self._is_ending:
             return
         size = sum(map(len, out))
         if size <= PIECE_BYTES and not self._waiting and not self._is_full:

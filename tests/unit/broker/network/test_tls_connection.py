@@ -262,6 +262,20 @@ async def test_frames_before_an_orderly_end_are_started(rig: TlsRig) -> None:
     assert (rig.answers.used_bytes, rig.budget.used_bytes) == (0, 0)
 
 
+async def test_nothing_is_written_to_a_client_that_has_ended(rig: TlsRig) -> None:
+    """The transport would drop it, and after some writes say so in the log."""
+    transport = Transport()
+    connection = rig.begin(transport)
+    (request,) = await asked(rig, connection, 1)
+    assert connection.eof_received() is False
+    connection.respond(request, [b"head", bytes(2 * PIECE_BYTES)])
+    connection.flush()
+    await turns(3)
+    assert transport.sizes == []
+    connection.connection_lost(None)
+    assert rig.answers.used_bytes == 0
+
+
 async def test_frames_before_an_orderly_end_outlast_large_answers_and_sweeps() -> None:
     rig = TlsRig(bytes_max=100_000_000, in_flight_max=1)
     rig.limits.admit("127.0.0.1")
