@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from protocol.record_batch import verify
@@ -20,7 +20,7 @@ def missing(directory: Directory, end_offset: int, begin_offset: int = 0) -> str
 
     It is about the batches below `end_offset`, without the segments that end below `begin_offset`.
     """
-    segments = sorted(_segments(directory), key=lambda one: one[0])
+    segments = sorted(_segments(directory.live), key=lambda one: one[0])
     on_disk = {id(node) for node in directory.durable.values()}
     for place, (base_offset, name, inode) in enumerate(segments):
         if base_offset >= end_offset:
@@ -57,9 +57,25 @@ def missing_name(data: Directory, name: str) -> str:
     return "" if is_there else "the name of its directory"
 
 
+def durable_start(data: Directory, name: str) -> int | None:
+    """Return where a log would begin after a power cut now; None if nothing tells."""
+    starts = []
+    checkpoint = data.durable.get(filenames.LOG_START_CHECKPOINT)
+    if isinstance(checkpoint, Inode):
+        for line in checkpoint.durable.decode(errors="replace").splitlines()[2:]:
+            topic, partition, offset = line.split(" ")
+            if filenames.partition_directory(topic, int(partition)) == name:
+                starts.append(int(offset))
+    directory = data.durable.get(name)
+    if isinstance(directory, Directory):
+        bases = [base for base, _, _ in _segments(directory.durable)]
+        starts += [min(bases)] if bases else []
+    return max(starts, default=None)
+
+
 def end_offset(directory: Directory) -> int | None:
     """Return the offset behind the last batch of a log; None if that cannot be read."""
-    for base_offset, _, inode in sorted(_segments(directory), key=lambda one: -one[0]):
+    for base_offset, _, inode in sorted(_segments(directory.live), key=lambda one: -one[0]):
         if not inode.live:
             return base_offset
         *_, (following, end) = [(0, 0), *_batches(inode.live, filenames.OFFSET_MAX)]
@@ -81,9 +97,9 @@ def _batches(content: bytearray, point: int) -> Iterator[tuple[int, int]]:
         yield header.last_offset + 1, end
 
 
-def _segments(directory: Directory) -> Iterator[tuple[int, str, Inode]]:
+def _segments(names: Mapping[str, Inode | Directory]) -> Iterator[tuple[int, str, Inode]]:
     """Yield the base offset, name and file of each segment."""
-    for name, node in directory.live.items():
+    for name, node in names.items():
         parsed = _parse(name)
         if (
             isinstance(node, Inode)

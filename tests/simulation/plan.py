@@ -205,6 +205,8 @@ STORIES: Final = (
     "timeless producer",
     "slow segment",
     "prudent producer",
+    "eager trimmer",
+    "many producers",
     "curious reader",
     "bold operator",
     "impatient crowd",

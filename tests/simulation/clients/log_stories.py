@@ -54,6 +54,7 @@ SMALL_SEGMENTS: Final = {"internal_segment_bytes": "700", "retention_ms": "-1"}
 KEPT_MS: Final = 1_500
 WAIT_MS: Final = 2_500
 GONE_TRIES: Final = 8
+PRODUCED: Final = 12  # batches of each of many producers
 E: Final = ErrorCode
 
 
@@ -191,9 +192,7 @@ async def prudent_producer(teller: Teller) -> None:
     for _ in range(4):
         teller.needs((await teller.produce(name, _batch(teller, padding=BIG))).error_code == 0)
     if is_trimmed:
-        part = DeleteRecordsPartition(partition_index=0, offset=first.base_offset + 3)
-        topic = DeleteRecordsTopic(name=name, partitions=[part])
-        await teller.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=5_000), 2)
+        await _trim(teller, name, first.base_offset + 3)
     await teller.next_life(2 * WAIT_MS)
     again = await teller.produce(name, batch)
     directory = f"{name}-0"
@@ -203,6 +202,38 @@ async def prudent_producer(teller: Teller) -> None:
         again.base_offset == first.base_offset,
         f"a batch at {first.base_offset} is told to be at {again.base_offset}, when sent again",
     )
+
+
+async def eager_trimmer(teller: Teller) -> None:
+    """Delete what was written a moment ago; the judge of starts looks at the disk."""
+    name = f"{teller.name}-topic"
+    await teller.create(name, 1, write_caching="true", **SMALL_SEGMENTS)
+    for _ in range(teller.rng.choice((2, 5))):
+        for _ in range(teller.rng.choice((1, 2))):
+            padding = teller.rng.choice((20, BIG))
+            told = await teller.produce(name, _batch(teller, padding=padding), acks=1)
+            teller.needs(told.error_code == 0)
+        await _trim(teller, name, teller.rng.choice((-1, told.base_offset + 1)))
+        start = await teller.offset_of(name)
+        teller.expect(start <= told.base_offset + 1, f"it begins at {start}, behind its end")
+
+
+async def _trim(teller: Teller, name: str, offset: int) -> None:
+    part = DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsTopic(name=name, partitions=[part])
+    await teller.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=5_000), 2)
+
+
+async def many_producers(teller: Teller) -> None:
+    """Write from three connections at once; each batch is answered in its time."""
+    name = f"{teller.name}-topic"
+    await teller.create(name, 1, **SMALL_SEGMENTS)
+    body = produced(name, _batch(teller))
+    for _ in range(PRODUCED):
+        waiters = [await teller.sent(body, 9, who=who) for who in ("one", "two", "three")]
+        for waiter in waiters:
+            await teller.answer(waiter)
+        await teller.rest(teller.rng.choice((0, 20, 200)))
 
 
 # -- Transactions ----------------------------------------------------------------------------------
@@ -302,6 +333,8 @@ KINDS: Final = {
     "timeless producer": tells(timeless_producer),
     "slow segment": tells(slow_segment),
     "prudent producer": tells(prudent_producer),
+    "eager trimmer": tells(eager_trimmer),
+    "many producers": tells(many_producers),
     "curious reader": tells(curious_reader),
     "bold operator": tells(bold_operator),
 }

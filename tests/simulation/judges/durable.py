@@ -5,6 +5,10 @@ the bytes of all batches below a high watermark, and the names of their files, m
 at the moment at which the high watermark is there. So must those below an end that an answer tells:
 a high watermark, the offset of a time, the end of an acknowledged batch. Logs that have, or had,
 write.caching promise less, and are left out: of these, too, the high watermark never falls.
+
+So it is with the start of each log: after a power cut it would begin no earlier than readers see.
+Then it would begin where the file of starts says, or where its first segment does. And no log, with
+write.caching or without, begins behind what is on the disk of it: its end could fall below that.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ class DurableWatch:
         self._data = data
         self._volatile = volatile
         self._seen: dict[tuple[str, Log], int] = {}  # the high watermark that was looked at
+        self._starts: dict[tuple[str, Log], int] = {}  # the start that was looked at
         self.look()
 
     def look(self) -> None:
@@ -45,6 +50,9 @@ class DurableWatch:
         for partition in self._broker._assembly.services.partitions.all():
             log = partition.log
             place = log.directory, log
+            if log.start_offset != self._starts.get(place, 0):
+                self._starts[place] = log.start_offset
+                self._compare_start(log)
             before, now = self._seen.get(place, -1), log.high_watermark
             if now == before or len(self.found) >= FOUND_MAX:
                 continue
@@ -54,6 +62,18 @@ class DurableWatch:
                 self.found.append(f"the high watermark of {name} went from {before} to {now}")
             elif not log.write_caching and log.topic not in volatile:
                 self._compare(log, now, before)
+
+    def _compare_start(self, log: Log) -> None:
+        start, end, name = log.start_offset, log.durable_offset, posixpath.basename(log.directory)
+        if len(self.found) >= FOUND_MAX or name not in self._data.live:
+            return
+        if start > log.durable_offset and log.failed is None:
+            self.found.append(
+                f"{name} begins at {start}, and is durable up to {log.durable_offset}"
+            )
+        durable = disk_logs.durable_start(self._data, name)
+        if durable is not None and start > durable:
+            self.found.append(f"{name} is seen to begin at {start}, and on the disk at {durable}")
 
     def _compare(self, log: Log, end_offset: int, begin_offset: int) -> None:
         name = posixpath.basename(log.directory)

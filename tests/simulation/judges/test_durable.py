@@ -20,6 +20,8 @@ class Log:
     high_watermark: int = 2
     write_caching: bool = False
     failed: OSError | None = None
+    start_offset: int = 0
+    durable_offset: int = 2
 
 
 class Rig:
@@ -98,3 +100,23 @@ def test_a_high_watermark_never_falls() -> None:
     assert rig.found() == []  # a failed log hides what is not on the disk
     rig.log.high_watermark, rig.log.failed = 0, None
     assert rig.found() == ["the high watermark of t-0 went from 1 to 0"]
+
+
+def test_a_start_is_seen_once_it_is_durable() -> None:
+    rig = Rig()
+    rig.log.start_offset = 2
+    assert rig.found() == ["t-0 is seen to begin at 2, and on the disk at 0"]
+
+
+def test_a_start_in_the_checkpoint_is_durable() -> None:
+    rig = Rig()
+    rig.disk.replace("/data/log-start-offset-checkpoint", b"0\n2\nu 0 9\nt 0 2\n")
+    rig.log.start_offset = 2
+    assert rig.found() == []
+
+
+def test_no_log_begins_behind_what_is_durable_of_it() -> None:
+    rig = Rig()
+    rig.disk.replace("/data/log-start-offset-checkpoint", b"0\n1\nt 0 3\n")
+    rig.log.start_offset = 3
+    assert rig.found() == ["t-0 begins at 3, and is durable up to 2"]

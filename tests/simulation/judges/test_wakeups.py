@@ -38,9 +38,9 @@ def broker_with(*connections):
     )
 
 
-def partition_of(topic, *, is_flushed=False):
+def partition_of(topic, *, is_flushed=False, failed=None):
     return SimpleNamespace(
-        log=SimpleNamespace(topic=topic, partition=0),
+        log=SimpleNamespace(topic=topic, partition=0, failed=failed),
         flush_started_ns=int(is_flushed),
         flush_scheduled=False,
     )
@@ -106,3 +106,14 @@ def test_what_waits_for_a_removed_partition():
         "requests wait for gone-0, which was removed",
         "appends are queued for gone-0, which was removed",
     ]
+
+
+def test_who_waits_for_a_log_that_has_failed():
+    broker = broker_with()
+    services = broker._assembly.services
+    failed = partition_of("failed", failed=OSError())
+    services.partitions._by_key = {("failed", 0): failed}
+    services.commit._waiting.append(failed)
+    assert lost(broker) == ["requests wait for failed-0, which has failed"]
+    failed.flush_scheduled = True
+    assert lost(broker) == []

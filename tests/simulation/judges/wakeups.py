@@ -9,7 +9,7 @@ been told. Then
     frames        a connection has whole frames only if something holds it
     holds         each reason that holds a connection is one: the budget is full, the queue is, an
                   answer is missing, a thread decodes
-    the gone      connections that have ended, and partitions that were removed, wait for nothing
+    the gone      nobody waits for a log that has failed, or for a partition that was removed
 
 A connection that is being closed is left out: its frames are dropped with it.
 """
@@ -56,6 +56,9 @@ def lost(broker: Broker) -> list[str]:
             if log.topic == METADATA:  # clients do not find it
                 continue
             if waiting is services.commit._waiting and _is_flushed(partition):
+                continue
+            if log.failed is not None:  # its end was to be told to all
+                found.append(f"{what} for {log.topic}-{log.partition}, which has failed")
                 continue
             if served.get((log.topic, log.partition)) is not partition:
                 found.append(f"{what} for {log.topic}-{log.partition}, which was removed")

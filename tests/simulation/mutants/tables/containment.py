@@ -144,7 +144,7 @@ MUTANTS = (
         if partition.waiters:
             partition.waiters.popleft().tell(code)
 """,
-        only_with=frozenset({"disk error"}),
+        only_with=frozenset({"many producers"}),
     ),
     Mutant(
         "flush-not-continued",

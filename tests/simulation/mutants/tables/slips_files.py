@@ -274,6 +274,7 @@ MUTANTS = (
 """,
             ),
         ),
+        only_with=frozenset({"eager trimmer"}),
     ),
     Mutant(
         "deletion-on-a-full-disk-not-synced",
@@ -284,6 +285,7 @@ MUTANTS = (
             home.filesystem.sync_directory(self._directory)
 """,
         "",
+        only_with=frozenset({"disk full"}),
     ),
     Mutant(
         "compacted-segment-not-synced",
