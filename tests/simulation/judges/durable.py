@@ -64,7 +64,7 @@ class DurableWatch:
                 self._compare(log, now, before)
 
     def _compare_start(self, log: Log) -> None:
-        start, end, name = log.start_offset, log.durable_offset, posixpath.basename(log.directory)
+        start, name = log.start_offset, posixpath.basename(log.directory)
         if len(self.found) >= FOUND_MAX or name not in self._data.live:
             return
         if start > log.durable_offset and log.failed is None:
