@@ -1,7 +1,8 @@
-"""The operations that a client may perform on a resource: all of them, since there are no ACLs.
+"""The operations that clients may perform on a resource of a broker without an authorizer: all.
 
-Kafka without an authorizer gives the same answer to clients that ask for their authorized
-operations (KIP-430): one bit for each AclOperation that the resource type supports.
+Answers to clients that ask for their authorized operations (KIP-430) have one bit for each
+AclOperation that the resource type supports, as in Kafka. With an authorizer,
+`broker.rights.clauses.Bits` replaces them by those of the client.
 """
 
 from __future__ import annotations
