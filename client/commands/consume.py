@@ -1,4 +1,4 @@
-"""`barnabas consume`: read records from a MSGPACK listener and write them to standard output.
+"""`barnabas consume`: read records and write them to standard output.
 
 With `--group` the work is done by `consume_group`; for the formats see `written_records`.
 """

@@ -1,4 +1,4 @@
-"""`barnabas produce`: send lines, from standard input or files, to a MSGPACK listener.
+"""`barnabas produce`: send lines, from standard input or files, as records.
 
 A line is a record's value; with `--key-separator` the text before the separator is the key; with
 `--json` a line is an object of key, value, headers, timestamp and partition, as `barnabas consume

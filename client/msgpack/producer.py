@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class Producer:
-    """Sends records to a MSGPACK listener. An async context manager that flushes on exit."""
+    """Sends records to a listener of either dialect. An async context manager; its end flushes."""
 
     def __init__(
         self,
