@@ -5,7 +5,8 @@ Kafka Integration Guide and KafkaSourceProvider). Options that begin with `kafka
 client's. What happens to an option:
 
     it has a meaning here           it is read
-    it asks for TLS or SASL         refused: a plain connection instead would deceive the user
+    it asks for TLS or SASL         read (`pyspark_barnabas.security_options`), or refused: never
+                                    ignored, as a plain connection would deceive the user
     Spark's source refuses it       refused in the same way
     it tunes the Java client        accepted with a warning (`pyspark_barnabas.known_options`)
     nobody knows it                 refused
