@@ -3,6 +3,8 @@
 Behaviour
 - The checks are in `broker.telemetry.client_telemetry`, with their errors. The figures are taken
   when all of a push is read; of one that cannot be read, none.
+- The last push of a client that ends may follow a fetch that waits, and its answer with it, for
+  librdkafka sends both on one connection. So such a fetch is answered at once.
 - Metrics are decompressed to at most `telemetry.max.bytes` and read in steps. Where that key allows
   more than `INLINE_MAX`, a thread decompresses.
 """
@@ -33,6 +35,8 @@ def handle(request: Request, services: Services) -> Any:
     error, instance = services.telemetry.check_push(
         body, request.header.client_id, request.info, bytes_max
     )
+    if body.terminating and not error:
+        services.purgatory.release_of(request.connection)
     if error or instance is None or not body.metrics:
         return error_response(request, error)
     if body.compression_type == NONE or bytes_max <= INLINE_MAX:

@@ -24,6 +24,7 @@ from broker.partitions.partition import ParkedFetch, Partition
 from broker.runtime import owners
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
+from broker.runtime.request import Responder
 
 COUNTED_AT_ONCE: Final = 4  # partitions of a fetch; each takes some 5 us
 COUNTED_PER_TURN: Final = 100  # partitions, which may be read then, too
@@ -112,6 +113,11 @@ class Purgatory:
         if partition.sleepers:
             self._wake(partition)
         for fetch in tuple(partition.watchers):
+            self._release(fetch)
+
+    def release_of(self, connection: Responder) -> None:
+        """Answer the fetches of a client that is about to leave, and waits for later answers."""
+        for fetch in [one for one in self._parked if one.request.connection is connection]:
             self._release(fetch)
 
     def _wake(self, partition: Partition) -> None:

@@ -4,13 +4,15 @@ import pytest
 
 from broker.handlers import push_telemetry
 from broker.telemetry.client_telemetry import ONE_UUID
+from protocol.api_keys import ApiKey
 from protocol.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
 from protocol.errors import ErrorCode
 from protocol.messages.push_telemetry import PushTelemetryRequest
 from protocol.wire import ZERO_UUID
 from tests.support.broker_rig import Rig
 from tests.support.otlp_writer import gauge, point, pushed, total
-from tests.support.rig_client import ask
+from tests.support.rig_client import ask, create
+from tests.support.rig_fetch import fetch, of
 from tests.support.telemetry_client import PUSH, TelemetryClient
 
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -54,6 +56,26 @@ async def test_nothing_is_taken_after_the_last_push(client: TelemetryClient) -> 
     assert await client.push(terminating=True) == 0  # before its time
     assert await client.push() == ErrorCode.INVALID_REQUEST
     assert await client.push() == THROTTLED  # as in Kafka, the one before has reset it
+
+
+async def test_the_last_push_does_not_wait_for_a_fetch(rig: Rig, client: TelemetryClient) -> None:
+    await create(rig, "t")
+    await client.ask()
+    body = fetch(of(0, 0), max_wait_ms=600_000)
+    waiting = client.connection.request(body, api_key=ApiKey.FETCH, version=12)
+    rig.dispatcher.dispatch(waiting)
+    assert await client.push() == 0
+    assert waiting.buffers is None
+    last = PushTelemetryRequest(
+        client_instance_id=client.instance_id,
+        subscription_id=client.subscription_id,
+        terminating=True,
+    )
+    rig.dispatcher.dispatch(
+        client.connection.request(last, api_key=ApiKey.PUSH_TELEMETRY, version=0)
+    )
+    assert waiting.buffers is not None
+    assert rig.services.purgatory.parked_count == 0
 
 
 @pytest.mark.parametrize("reserved", [ZERO_UUID, ONE_UUID])

@@ -53,6 +53,16 @@ async def test_notified_fetches_leave_only_when_satisfied() -> None:
     assert rig.metrics.fetches_parked_now == 0
 
 
+async def test_the_fetches_of_one_connection_are_answered_early() -> None:
+    rig = Rig()
+    rig.park("a", [rig.one])
+    leaving, rig.connection = rig.connection, FakeConnection()
+    rig.park("b", [rig.one])
+    rig.purgatory.release_of(leaving)
+    assert rig.answered == ["a"]
+    assert rig.watchers == 1
+
+
 async def test_the_deadline_returns_the_available_records() -> None:
     rig = Rig()
     rig.park("a", [rig.one], wait_ms=1)
