@@ -5,8 +5,9 @@ source or the Java client knows, but that has no effect here, is accepted, so th
 only the format's name; a warning names it, once a process. Options that would change what is read
 or written are not among those: `pyspark_barnabas.options` reads or refuses them.
 
-The Java client's names are those of ConsumerConfig and ProducerConfig in Apache Kafka 4.3, without
-`ssl.` and `sasl.`, which are refused as a whole.
+The Java client's names are those of ConsumerConfig and ProducerConfig in Apache Kafka 4.3. Names
+with `ssl.` and `sasl.` are not in this list: `pyspark_barnabas.security_options` refuses those that
+would have no effect.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ _KNOWN: Final = {
     for names in (*_EFFECTIVE.values(), _LIMITS, _ADDED_BY_SPARK, _SPARKS_ONLY, _JAVA_CLIENT)
     for name in names
 }
-_REFUSED_PREFIXES: Final = ("kafka.ssl.", "kafka.sasl.")
+_SECURITY: Final = ("kafka.ssl.", "kafka.sasl.")
 _MATCH_CUTOFF: Final = 0.75  # of difflib; "startingOffset" and "kafka.bootstap.servers" pass
 
 _warned: set[tuple[str, str]] = set()
@@ -88,7 +89,7 @@ def require_known(names: Iterable[str]) -> None:
     """Raise BadOption for the first unknown name, with the nearest known one."""
     for name in names:
         lower = name.lower()
-        if lower in _KNOWN or lower.startswith(_REFUSED_PREFIXES):
+        if lower in _KNOWN or lower.startswith(_SECURITY):
             continue
         meant = _KNOWN.get(f"kafka.{lower}")
         if meant is None:
@@ -101,7 +102,7 @@ def require_known(names: Iterable[str]) -> None:
 def without_effect(names: Iterable[str], use: str) -> list[str]:
     """Return the names without effect in `use`, a key of `_EFFECTIVE`, as they are spelled."""
     effective = {name.lower() for name in (*_EFFECTIVE[use], *_ADDED_BY_SPARK)}
-    found = {name.lower() for name in names} - effective
+    found = {name.lower() for name in names if not name.lower().startswith(_SECURITY)} - effective
     return sorted(_KNOWN.get(name, name) for name in found)
 
 

@@ -56,6 +56,12 @@ def test_what_does_nothing_depends_on_the_use(use, ignored):
     assert without_effect(given, use) == ignored
 
 
+@pytest.mark.parametrize("use", ["a batch read", "a stream", "a batch write", "a streaming write"])
+def test_options_of_tls_and_logins_have_an_effect_in_every_use(use):
+    given = ["kafka.security.protocol", "kafka.ssl.truststore.location", "kafka.SASL.jaas.config"]
+    assert without_effect(given, use) == []
+
+
 def test_what_does_nothing_is_named_once(caplog, monkeypatch):
     monkeypatch.setattr(known_options, "_warned", set())
     given = ["kafka.bootstrap.servers", "kafka.group.id", "groupidprefix", "subscribe"]
