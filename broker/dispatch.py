@@ -10,7 +10,9 @@ services. It returns one of these:
   for the APIs `IN_PLACE` without a task (`broker.runtime.in_place`).
 
 The last three end with any of those before them. The dispatcher encodes an answer on the loop, or
-in a thread if that opens many records (`RequestHeader.wants_thread`).
+in a thread if that opens many records (`RequestHeader.wants_thread`). A large request names much,
+so its answer is long: unless it is of Produce or Fetch, its errors are counted and it is encoded in
+steps, however it was made.
 
 While pieces of a large Produce are left, the requests of its connection wait behind it, as for a
 client of Kafka (`broker.large_produces`).
@@ -41,7 +43,7 @@ from broker.runtime.lines import Lines, Turn
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Buffer, Pending, Request
-from broker.runtime.steps import Stepper
+from broker.runtime.steps import Stepper, Steps
 from broker.runtime.traffic import Counts
 from broker.services import Services
 from protocol.api_keys import ApiKey
@@ -56,6 +58,7 @@ Sending = Callable[[Request, Any], None]
 
 # Frequent, and their coroutines wait for nothing that needs a task.
 IN_PLACE: Final = frozenset((ApiKey.END_TXN,))
+LARGE_REQUEST_BYTES: Final = 16 * 1024  # about a millisecond of an answer, if it names short names
 
 
 class GuardedHandler(Handler):
@@ -205,17 +208,20 @@ class Dispatcher:
         else:
             self._served[request.header.api_key][2](request, result)
 
-    def _finished(self, request: Request, response: Any) -> Any:
-        """Return what is sent of an answer that is encoded in steps."""
+    def _finished(self, request: Request, response: Any) -> Steps:
+        """Return, in steps, what is sent of an answer that is encoded in steps."""
         if (quotas := self._services.quotas.clients) is not None:
             response = quotas.answer(request, response)
         if request.header.api_key not in COUNTED_WHERE_MADE:
-            self._answered.count(request.header.api_key, response)
+            yield from self._answered.count_in_steps(request.header.api_key, response)
         return response
 
     def _search_and_answer(self, request: Request, response: Any) -> None:
-        """Count the errors in an answer, and send it."""
+        """Count the errors in an answer, and send it; in steps if it may be long."""
         if response is not None:
+            if request.frame_bytes > LARGE_REQUEST_BYTES and not request.header.opens_records:
+                self._stepper.encode(request, response)
+                return
             self._answered.count(request.header.api_key, response)
         self._answer(request, response)
 
@@ -295,10 +301,12 @@ class Dispatcher:
             exc_info=error if code is ErrorCode.UNKNOWN_SERVER_ERROR else None,
         )
         try:
-            row = self._handlers[header.api_key]
+            response = self._handlers[header.api_key].error_response(request, code)
             if header.api_key in COUNTED_WHERE_MADE:
                 self._services.metrics.traffic.errors[header.api_key, int(code)] += 1
-            self._served[header.api_key][2](request, row.error_response(request, code))
+            else:
+                self._answered.count(header.api_key, response)
+            self._answer(request, response)  # at once: that ends here, whatever fails
         except Exception as second:
             logger.error("cannot make an error response; closing the connection", exc_info=second)
             request.give_up()

@@ -2,7 +2,8 @@
 
 The answers of Produce and Fetch are the path of the data: their handlers count errors where they
 arise. Any other answer is searched. Where its message can hold a code, at any depth, is found once
-for each API, so the search touches no other field.
+for each API, so the search touches no other field. A long answer is searched in steps
+(`broker.runtime.steps`).
 
 NONE is not counted: it is what is left of the requests.
 """
@@ -11,15 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Generator
+from typing import Any, Final, NamedTuple
 
+from broker.runtime.steps import finished
 from broker.runtime.traffic import Traffic
 from protocol.api_keys import ApiKey
 
 COUNTED_WHERE_MADE: Final = frozenset((int(ApiKey.PRODUCE), int(ApiKey.FETCH)))
 
-Search = Callable[[Any, Callable[[int], None]], None]
+SEARCHED_PER_STEP: Final = 1_000  # elements without lists in them
+
+Add = Callable[[int], None]
 
 
 class ErrorCounts:
@@ -32,7 +36,11 @@ class ErrorCounts:
         self._searches: dict[type[Any], Search | None] = {}
 
     def count(self, api_key: int, response: Any) -> None:
-        """Count every code but NONE in an answer."""
+        """Count every code but NONE in a short answer."""
+        finished(self.count_in_steps(api_key, response))
+
+    def count_in_steps(self, api_key: int, response: Any) -> Generator[int, None, None]:
+        """Count every code but NONE in an answer, in steps."""
         kind = type(response)
         try:
             search = self._searches[kind]
@@ -44,7 +52,7 @@ class ErrorCounts:
             def add(code: int) -> None:
                 errors[api_key, int(code)] += 1
 
-            search(response, add)
+            yield from search.run(response, add)
 
 
 def _not_none(kind: Any) -> Any:
@@ -53,8 +61,42 @@ def _not_none(kind: Any) -> Any:
     return inner[0] if type(None) in typing.get_args(kind) and len(inner) == 1 else kind
 
 
+class Search(NamedTuple):
+    """Where a message can hold codes: in itself, and in the messages of these fields."""
+
+    has_code: bool
+    below: list[tuple[str, bool, Search]]  # a field, whether it is a list, and its search
+
+    def run(self, value: Any, add: Add) -> Generator[int, None, None]:
+        """Call `add` for each code, in steps."""
+        if self.has_code and value.error_code:
+            add(value.error_code)
+        for name, is_list, search in self.below:
+            inner = getattr(value, name)
+            if inner is None:
+                continue
+            if not is_list:
+                yield from search.run(inner, add)
+            elif not search.below:
+                yield from _in_each(inner, add)
+            else:
+                for one in inner:
+                    yield from search.run(one, add)
+                    yield 0
+
+
+def _in_each(values: list[Any], add: Add) -> Generator[int, None, None]:
+    """Call `add` for the code that each value has, if there is one."""
+    for start in range(0, len(values), SEARCHED_PER_STEP):
+        if start:
+            yield 0
+        for value in values[start : start + SEARCHED_PER_STEP]:
+            if value.error_code:
+                add(value.error_code)
+
+
 def search_of(message: type[Any]) -> Search | None:
-    """Return the function that finds the codes of a message; None if it can hold none."""
+    """Return the search of a message; None if it can hold no code."""
     has_code = False
     below: list[tuple[str, bool, Search]] = []
     types = typing.get_type_hints(message)
@@ -69,20 +111,4 @@ def search_of(message: type[Any]) -> Search | None:
             search = search_of(inner)
             if search is not None:
                 below.append((field.name, is_list, search))
-    if not has_code and not below:
-        return None
-
-    def found(value: Any, add: Callable[[int], None]) -> None:
-        if has_code and value.error_code:
-            add(value.error_code)
-        for name, is_list, search in below:
-            inner = getattr(value, name)
-            if inner is None:
-                continue
-            if is_list:
-                for one in inner:
-                    search(one, add)
-            else:
-                search(inner, add)
-
-    return found
+    return Search(has_code, below) if has_code or below else None

@@ -81,9 +81,9 @@ class Stepper:
         metrics: Metrics,
         answer: Callable[[Request, Any], None],
         fail: Callable[[Request, Exception], None],
-        finish: Callable[[Request, Any], Any] = lambda _request, response: response,
+        finish: Callable[[Request, Any], Steps] = lambda _request, response: _made(response),
     ) -> None:
-        """`finish` returns what is sent of an answer that does not pass through `answer`."""
+        """`finish` returns, in steps, what is sent of an answer that `answer` does not get."""
         self._finish = finish
         self._clock = clock
         self._metrics = metrics
@@ -152,14 +152,14 @@ class Stepper:
             job.request.connection.respond(job.request, job.result)
         elif job.is_long and type(job.result) is Pending:
             request = job.request
-            job.result.then(partial(self._encode_later, request), partial(self._fail, request))
+            job.result.then(partial(self.encode, request), partial(self._fail, request))
         else:
             self._answer(job.request, job.result)
 
-    def _encode_later(self, request: Request, response: Any) -> None:
-        """Encode in steps an answer that was made in steps, now that it may be sent.
+    def encode(self, request: Request, response: Any) -> None:
+        """Encode a long answer in steps, beginning in a later turn, and send it.
 
-        It may have to be made once more, in steps again.
+        It may have to be made first, in steps too.
         """
         is_to_be_made = isinstance(response, GeneratorType)
         steps = response if is_to_be_made else _made(response)
@@ -186,7 +186,7 @@ class _Job:
         self,
         request: Request,
         steps: Steps,
-        finish: Callable[[Request, Any], Any],
+        finish: Callable[[Request, Any], Steps],
         clock: Clock,
     ) -> None:
         self.request = request
@@ -211,19 +211,21 @@ class _Job:
             is_quick = not self.is_long and self.size <= QUICK_ANSWER_BYTES
             if self.is_encoded or is_quick or not is_message:
                 return True
-            request = self.request
-            header = request.header
-            if header.opens_records:  # which is a thread's work, if they are many
+            if self.request.header.opens_records:  # which is a thread's work, if they are many
                 return True
             self.count_time()
-            response = self._finish(request, self.result)
-            self.steps = request.info.dialect.encode_in_steps(header, response)
+            self.steps = self._encoding(self.result)
             self.is_encoded = True
             self.size = 0
         if self.size > ANSWER_BYTES_MAX + self._record_bytes_max:
             self.steps.close()
             raise AnswerTooLarge
         return False
+
+    def _encoding(self, response: Any) -> Steps:
+        response = yield from self._finish(self.request, response)
+        dialect = self.request.info.dialect
+        return (yield from dialect.encode_in_steps(self.request.header, response))
 
     def count_time(self) -> None:
         """Count what has been spent, if there are quotas."""

@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from broker.dispatch import Dispatcher
+from broker.dispatch import LARGE_REQUEST_BYTES, Dispatcher
+from broker.error_counts import SEARCHED_PER_STEP
 from broker.handlers import HANDLERS
 from broker.large_produces import LargeProduces
-from broker.runtime.clock import ManualClock
+from broker.runtime.clock import MS_NS, ManualClock
 from broker.runtime.metrics import Metrics
 from broker.runtime.owners import Owner
 from broker.runtime.record_work import WalkAbandoned
 from broker.runtime.request import Pending
+from broker.runtime.steps import SLICE_NS
+from protocol.api_keys import ApiKey
 from protocol.dialect import RequestHeader
 from protocol.errors import EncodeError, ErrorCode
+from protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from storage.errors import LogFailed
 from tests.support import failures
 from tests.support.fake_connection import FakeConnection
@@ -24,7 +28,7 @@ from tests.support.fake_connection import FakeConnection
 KEY = int(HANDLERS[0].api_key)
 
 
-def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
+def dispatcher(handle: Any, error_response: Any = None, key: int = KEY) -> Dispatcher:
     config = SimpleNamespace(barnabas_read_only=False)
     quotas = SimpleNamespace(clients=None)
     services: Any = SimpleNamespace(
@@ -37,7 +41,7 @@ def dispatcher(handle: Any, error_response: Any = None) -> Dispatcher:
     )
     made = Dispatcher(services)
     handlers: dict[int, Any] = {
-        KEY: SimpleNamespace(
+        key: SimpleNamespace(
             handle=handle, error_response=error_response or (lambda request, code: code)
         )
     }
@@ -72,6 +76,53 @@ async def test_each_kind_of_result_is_answered_once() -> None:
     await under_test.finish()
     await asyncio.sleep(0)
     assert sorted(answered(connection)[2:]) == ["coroutine", "coroutine's pending", "pending"]
+
+
+class HastyClock(ManualClock):
+    """Each look at it takes a slice of a turn."""
+
+    def monotonic_ns(self) -> int:
+        self.advance(SLICE_NS // MS_NS)
+        return super().monotonic_ns()
+
+
+async def test_an_answer_to_a_large_request_is_searched_and_encoded_in_steps() -> None:
+    key = int(ApiKey.CREATE_TOPICS)
+    connection = FakeConnection()
+    topic = CreatableTopicResult(name="t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
+    response = CreateTopicsResponse(topics=[topic] * 5 * SEARCHED_PER_STEP)
+    under_test = dispatcher(lambda request, services: response, key=key)
+    request = connection.request(None, api_key=key)
+    request.frame_bytes = LARGE_REQUEST_BYTES + 1
+    under_test._stepper._clock = HastyClock()
+    under_test.dispatch(request)
+    assert connection.sent == []
+    turns = 0
+    while under_test._stepper.is_busy:
+        await asyncio.sleep(0)
+        turns += 1
+    assert answered(connection) == [response]
+    errors = under_test._services.metrics.traffic.errors
+    assert errors == {(key, ErrorCode.TOPIC_ALREADY_EXISTS): len(response.topics)}
+    assert turns >= 5
+
+
+async def test_an_error_answer_to_a_large_request_is_tried_once() -> None:
+    key = int(ApiKey.CREATE_TOPICS)
+    connection = FakeConnection()
+    under_test = dispatcher(
+        lambda request, services: CreateTopicsResponse(),
+        lambda request, code: CreateTopicsResponse(),
+        key,
+    )
+    request = connection.request(None, api_key=key)
+    request.frame_bytes = LARGE_REQUEST_BYTES + 1
+    connection.info.dialect = SimpleNamespace()  # type: ignore[assignment]
+    under_test.dispatch(request)
+    await under_test.finish()
+    assert connection.aborted == ["internal error"]
+    assert connection.sent == [()]
+    assert len(failures.take()) == 2
 
 
 def fail(request: Any, services: Any) -> None:

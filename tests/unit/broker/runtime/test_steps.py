@@ -114,6 +114,7 @@ async def test_the_time_of_steps_counts_for_quotas(count: int) -> None:
 
     def finish(request: Any, response: Any) -> Any:
         spent.append(request.spent_ns)
+        yield 0
         return response
 
     def answer(request: Any, _: Any) -> None:
