@@ -29,6 +29,7 @@ from protocol.messages.describe_producers import (
 )
 from storage.errors import StorageError
 
+REFUSED_PER_STEP = 500
 PRODUCER_BYTES = 36  # the size of one producer in the answer
 
 
@@ -42,8 +43,12 @@ def handle(request: Request, services: Services) -> Steps:
         response.topics.append(described)
         refusal = _refusal(services, asked)
         if refusal is not None:
-            described.partitions = _refused(asked, *refusal)
-            yield len(described.partitions) * len(refusal[1])
+            code, message = refusal
+            for start in range(0, len(asked.partition_indexes), REFUSED_PER_STEP):
+                some = asked.partition_indexes[start : start + REFUSED_PER_STEP]
+                described.partitions += _refused(some, code, message)
+                yield len(some) * len(message)
+            yield 0
             continue
         for number in asked.partition_indexes:
             if (asked.name, number) not in answered:
@@ -65,10 +70,10 @@ def _refusal(services: Services, asked: TopicRequest) -> tuple[ErrorCode, str] |
     return None
 
 
-def _refused(asked: TopicRequest, code: ErrorCode, message: str) -> list[PartitionResponse]:
+def _refused(numbers: list[int], code: ErrorCode, message: str) -> list[PartitionResponse]:
     return [
         PartitionResponse(partition_index=number, error_code=code, error_message=message)
-        for number in asked.partition_indexes
+        for number in numbers
     ]
 
 
@@ -100,7 +105,9 @@ def error_response(request: Request, code: ErrorCode) -> DescribeProducersRespon
     """Return an answer with `code` for each partition in the request."""
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(name=asked.name, partitions=_refused(asked, code, code.message))
+            TopicResponse(
+                name=asked.name, partitions=_refused(asked.partition_indexes, code, code.message)
+            )
             for asked in request.body.topics
         ]
     )

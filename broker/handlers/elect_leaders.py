@@ -58,6 +58,7 @@ def _outcomes(services: Services, body: ElectLeadersRequest) -> Steps:
         known = services.topics.by_name(asked.topic)
         result = ReplicaElectionResult(topic=asked.topic)
         results.append(result)
+        yield len(asked.topic)
         for number in asked.partitions:
             outcome = _one_partition(known, asked.topic, number, body.election_type)
             result.partition_result.append(outcome)

@@ -203,6 +203,7 @@ def _refused_in_steps(body: FetchRequest) -> Steps:
     for topic in body.topics:
         answered = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[])
         response.responses.append(answered)
+        yield ANSWER_BYTES
         for asked in topic.partitions:
             answered.partitions.append(refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER))
             yield ANSWER_BYTES

@@ -35,6 +35,7 @@ def handle(request: Request, services: Services) -> Steps:
             numbers = wanted.setdefault(asked.name, set())
             assert numbers is not None, "all partitions are not asked for by name"
             numbers.update(asked.partition_indexes)
+            yield 0
     response = ListPartitionReassignmentsResponse(error_message=None)
     for name, of in wanted.items():
         topic = services.topics.by_name(name)

@@ -15,8 +15,10 @@ Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static me
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
+from typing import NamedTuple
 
 from broker.groups.commits import Answers, PreparedOffsets, commit, prepare
 from broker.metadata.image import TopicInfo
@@ -36,7 +38,17 @@ from protocol.messages.offset_commit import (
 )
 
 TOPIC_ID_VERSION = 10
-PARTITIONS_ON_THE_LOOP = 500  # a larger commit is prepared in a thread
+PARTITIONS_ON_THE_LOOP = 500  # a commit that names more, or more topics, is prepared in a thread
+TOPICS_PER_STEP = 200
+PARTITIONS_PER_STEP = 1_000
+
+
+class Sorted(NamedTuple):
+    """What of a request exists, the refusals of what does not, and which topics do."""
+
+    known: list[OffsetCommitRequestTopic]
+    refused: list[OffsetCommitResponseTopic]
+    names: dict[bytes, str]  # of the topics in `known`, by their ids
 
 
 def handle(
@@ -44,14 +56,17 @@ def handle(
 ) -> OffsetCommitResponse | Pending | Coroutine[None, None, OffsetCommitResponse | Pending]:
     """Store the offsets of all partitions that exist."""
     body: OffsetCommitRequest = request.body
-    is_large = sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
+    is_large = (
+        len(body.topics) > PARTITIONS_ON_THE_LOOP
+        or sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
+    )
     if is_large or body.group_id in services.groups.large_offset_commits.waiting:
         turn = services.groups.large_offset_commits.turn(body.group_id)
         standing = None
         if services.authorizer is not None:
             standing = StandingCommit(request, services.authorizer, body.group_id)
         return _append_in_turn(turn, request, services, standing, is_large=is_large)
-    return _append(request, services)
+    return _append(request, services, finished(_sorted(request, services)))
 
 
 async def _append_in_turn(
@@ -65,26 +80,40 @@ async def _append_in_turn(
     """Append behind the large commits of the same group, and have a thread prepare this one."""
     async with turn:
         prepared = None
-        if is_large:
-            known, _ = _known(request, services)
-            make = partial(prepare, services.groups, request.body, known)
+        while is_large:
+            found = await _in_turns(_sorted(request, services))
+            if not found.known:
+                break
+            make = partial(prepare, services.groups, request.body, found.known)
             prepared = await services.pool.run(make)
-        if standing is not None:
-            known, _ = _known(request, services)
-            if code := standing.refusal(topic.name for topic in known):
-                return error_response(request, code)
-        return _append(request, services, prepared)
+            if all(services.topics.by_id(one) is not None for one in found.names):
+                break  # else a topic was deleted meanwhile
+        else:
+            found = finished(_sorted(request, services))
+        if standing is not None and (code := standing.refusal(found.names.values())):
+            return error_response(request, code)
+        return _append(request, services, found, prepared)
+
+
+async def _in_turns(steps: Generator[int, None, Sorted]) -> Sorted:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Sorted = end.value
+            return found
+        await asyncio.sleep(0)
 
 
 def _append(
-    request: Request, services: Services, prepared: PreparedOffsets | None = None
+    request: Request, services: Services, found: Sorted, prepared: PreparedOffsets | None = None
 ) -> OffsetCommitResponse | Pending:
     body: OffsetCommitRequest = request.body
-    known, refused = _known(request, services)
+    known, refused, _ = found
     if not known:
         return OffsetCommitResponse(topics=refused)
     is_large = prepared is not None
-    if prepared is None or prepared.topics != known:  # or a topic was deleted meanwhile
+    if prepared is None:
         prepared = prepare(services.groups, body, known)
     pending = Pending()
 
@@ -96,62 +125,75 @@ def _append(
     return pending
 
 
-def _known(
-    request: Request, services: Services
-) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
-    """Return what of the request exists, and the refusals of what does not."""
+def _sorted(request: Request, services: Services) -> Generator[int, None, Sorted]:
+    """Divide the request into what exists and what does not, in steps.
+
+    A topic that is deleted between two steps is still there for the steps before.
+    """
     body: OffsetCommitRequest = request.body
     by_id = request.header.api_version >= TOPIC_ID_VERSION
-    refused: list[OffsetCommitResponseTopic] = []
-    known: list[OffsetCommitRequestTopic] = []
+    found = Sorted([], [], {})
     topics = services.topics
-    for asked in body.topics:
+    for count, asked in enumerate(body.topics, 1):
         topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
-        _sort_out(asked, topic, refused, known, by_id=by_id)
-    return known, refused
+        yield from _sort_out(asked, topic, found, by_id=by_id)
+        if not count % TOPICS_PER_STEP:
+            yield 0
+    return found
 
 
 def _sort_out(
-    asked: OffsetCommitRequestTopic,
-    topic: TopicInfo | None,
-    refused: list[OffsetCommitResponseTopic],
-    known: list[OffsetCommitRequestTopic],
-    *,
-    by_id: bool,
-) -> None:
+    asked: OffsetCommitRequestTopic, topic: TopicInfo | None, found: Sorted, *, by_id: bool
+) -> Generator[int, None, None]:
     """Divide the partitions of one topic into those that exist and those that do not."""
-    if topic is None:
-        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        refused.append(_refusal(asked, asked.partitions, code))
-        return
-    numbers = {info.partition for info in topic.partitions}
-    found = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id)
-    found.partitions = [one for one in asked.partitions if one.partition_index in numbers]
-    bad = [one for one in asked.partitions if one.partition_index not in numbers]
-    if bad:
-        refused.append(_refusal(found, bad, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    if found.partitions:
-        known.append(found)
+    numbers: set[int] = set()
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    existing = OffsetCommitRequestTopic(name=asked.name, topic_id=asked.topic_id)
+    if topic is not None:
+        numbers = {info.partition for info in topic.partitions}
+        existing.name, existing.topic_id = topic.name, topic.topic_id
+    elif by_id:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    refusal = _refusal(existing, (), code)
+    for start in range(0, len(asked.partitions), PARTITIONS_PER_STEP):
+        if start:
+            yield 0
+        for one in asked.partitions[start : start + PARTITIONS_PER_STEP]:
+            if one.partition_index in numbers:
+                existing.partitions.append(one)
+            else:
+                refusal.partitions.append(_refused(one, code))
+    if refusal.partitions or topic is None:
+        found.refused.append(refusal)
+    if existing.partitions:
+        found.known.append(existing)
+        found.names[existing.topic_id] = existing.name
 
 
 def _refusal(
     asked: OffsetCommitRequestTopic,
-    partitions: list[OffsetCommitRequestPartition],
+    partitions: Iterable[OffsetCommitRequestPartition],
     code: ErrorCode,
 ) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=asked.name,
         topic_id=asked.topic_id,
-        partitions=[
-            OffsetCommitResponsePartition(partition_index=one.partition_index, error_code=code)
-            for one in partitions
-        ],
+        partitions=[_refused(one, code) for one in partitions],
     )
+
+
+def _refused(
+    partition: OffsetCommitRequestPartition, code: ErrorCode
+) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
 
 
 def _merged(refused: list[OffsetCommitResponseTopic], answers: Answers) -> Steps:
     answered = yield from answers
-    by_name = {(topic.topic_id, topic.name): topic for topic in refused}
+    by_name: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
+    for topic in refused:
+        by_name[topic.topic_id, topic.name] = topic
+        yield 0
     merged = list(refused)
     for answer in answered:
         same = by_name.get((answer.topic_id, answer.name))

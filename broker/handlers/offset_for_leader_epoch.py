@@ -37,6 +37,7 @@ def handle(request: Request, services: Services) -> Steps:
     for topic in body.topics:
         result = OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(result)
+        yield len(topic.topic)
         for asked in topic.partitions:
             result.partitions.append(_look_up(services, topic.topic, asked))
             yield 0

@@ -8,11 +8,37 @@ import asyncio
 
 import pytest
 
-from broker.handlers import delete_topics, metadata, offset_delete, offset_fetch
+from broker.handlers import (
+    delete_topics,
+    describe_producers,
+    describe_quorum,
+    elect_leaders,
+    fetch,
+    list_partition_reassignments,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+)
 from broker.runtime.steps import finished
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from protocol.messages.describe_quorum import DescribeQuorumRequest
+from protocol.messages.describe_quorum import TopicData as QuorumTopic
+from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from protocol.messages.fetch import FetchRequest, FetchTopic
+from protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -23,6 +49,10 @@ from protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+)
+from protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderTopic,
 )
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import create
@@ -131,3 +161,85 @@ async def test_offset_fetch_of_many_topics(rig, body, version):
     """The first has no coordinator: version 1 repeats the error for each partition."""
     steps = offset_fetch.handle(*asked(rig, body, version))
     assert sum(1 for _ in steps) >= 2 * MANY
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [OffsetCommitRequestTopic(name=name) for name in NAMES],
+        [
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequestPartition(partition_index=number, committed_offset=0)
+                    for number in range(MANY, 2 * MANY)
+                ],
+            )
+        ],
+    ],
+    ids=["topics", "partitions"],
+)
+async def test_offset_commit_of_many_unknown_places(group_rig, topics):
+    await create(group_rig)
+    body = OffsetCommitRequest(group_id="g", topics=topics)
+    response, turns = await turns_during(offset_commit.handle(*asked(group_rig, body, 9)))
+    assert [one.name for one in response.topics] == [one.name for one in topics]
+    assert [len(one.partitions) for one in response.topics] == [len(o.partitions) for o in topics]
+    assert turns >= TURNS_MIN
+
+
+@pytest.mark.parametrize(
+    ("handler", "body", "version"),
+    [
+        (
+            fetch,
+            FetchRequest(
+                replica_id=1,
+                max_wait_ms=0,
+                min_bytes=0,
+                topics=[FetchTopic(topic=n, partitions=[]) for n in NAMES],
+            ),
+            11,
+        ),
+        (
+            elect_leaders,
+            ElectLeadersRequest(
+                topic_partitions=[TopicPartitions(topic=name) for name in NAMES], timeout_ms=1
+            ),
+            2,
+        ),
+        (
+            offset_for_leader_epoch,
+            OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=n) for n in NAMES]),
+            4,
+        ),
+        (
+            list_partition_reassignments,
+            ListPartitionReassignmentsRequest(
+                topics=[ListPartitionReassignmentsTopics(name=name) for name in NAMES]
+            ),
+            0,
+        ),
+        (
+            describe_quorum,
+            DescribeQuorumRequest(topics=[QuorumTopic(topic_name=name) for name in NAMES]),
+            2,
+        ),
+        (
+            describe_producers,
+            DescribeProducersRequest(topics=[TopicRequest(name=name) for name in NAMES]),
+            0,
+        ),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+async def test_answers_that_name_many_topics_without_partitions(rig, handler, body, version):
+    """A step for each topic, though it has nothing to say of any partition."""
+    first = sum(1 for _ in handler.handle(*asked(rig, body, version)))
+    assert first >= MANY
+
+
+async def test_describe_producers_of_many_partitions_of_an_unknown_topic(rig):
+    topic = TopicRequest(name="unknown", partition_indexes=list(range(MANY)))
+    steps = describe_producers.handle(*asked(rig, DescribeProducersRequest(topics=[topic]), 0))
+    assert sum(1 for _ in steps) > MANY // describe_producers.REFUSED_PER_STEP
