@@ -126,6 +126,9 @@ class ClientQuotas:
             sent = error = None
             try:
                 sent = yield step
+            except GeneratorExit:  # nobody goes on with it; the handler may have been closed before
+                running.close()
+                raise
             except BaseException as thrown:  # a cancellation, for the handler
                 error = thrown
 

@@ -200,6 +200,29 @@ async def test_the_steps_of_a_handler_that_waits_are_counted_and_its_cancellatio
     assert request.spent_ns == 12 * MS_NS
 
 
+def test_a_handler_that_nobody_goes_on_with_is_closed_once() -> None:
+    """It runs without a task, so the collector of garbage may close it before what counts it."""
+    rig = Rig(request_percentage=1)
+    ended: list[int] = []
+
+    async def handler(number: int) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            ended.append(number)
+
+    for number in (1, 2):
+        request = rig.request(ApiKey.END_TXN)
+        request.spent_ns = 0
+        running = handler(number)
+        timed = rig.quotas.timed(request, running)
+        timed.send(None)
+        if number == 1:
+            running.close()
+        timed.close()
+    assert ended == [1, 2]
+
+
 def test_the_sensors_of_clients_that_left_expire() -> None:
     rig = Rig(producer_byte_rate=1_000, controller_mutation_rate=1)
     for number in range(50):
