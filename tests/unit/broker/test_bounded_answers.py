@@ -166,7 +166,7 @@ WORK: list[tuple[str, Any, int, int, bool]] = [
         ),
         0,
         100,
-        False,
+        True,
     ),
     (
         "a topic",
