@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,13 +28,14 @@ from broker.metadata.controller import ConfigChange, Controller, Created
 from broker.metadata.growth import MorePartitions
 from broker.metadata.image import TopicInfo
 from broker.metadata.metadata_log import encode_batch
-from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicState
+from broker.metadata.topic_life import LEAVING, TopicEvent, TopicLife, TopicLives, TopicState
 from broker.metadata.topic_plans import Charge, Plan, no_such_topic
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.metadata_changes import MetadataChanges
 from broker.partitions.partition import Partitions
 from broker.runtime.blocking_pool import BlockingPool
 from broker.runtime.clock import Clock
+from broker.runtime.turns import InTurns
 from broker.runtime.turnstile import Turnstile
 from broker.topic_logs import TopicLogs
 from storage.errors import LogFailed
@@ -44,6 +45,7 @@ logger = logging.getLogger("barnabas.topics")
 TOPICS_PLANNED_HERE_MAX = 100
 TOPICS_PER_TURN = 32
 RECORDS_ENCODED_HERE_MAX = 200
+NAMES_PER_TURN = 5_000
 
 
 Results = dict[str, TopicInfo | TopicError]
@@ -120,9 +122,11 @@ class Topics:
 
     # -- Creating -----------------------------------------------------------------------------
 
-    def validate(self, new_topics: Sequence[NewTopic], charge: Charged = None) -> Results:
+    async def validate(self, new_topics: Sequence[NewTopic], charge: Charged = None) -> Results:
         """Return what `create` would return, and create nothing."""
-        return _charged(partial(self._controller.planner.plan_topics, new_topics), charge).results
+        planned = partial(self._controller.planner.plan_topics, new_topics)
+        async with self._planning:
+            return (await _planned(self._pool, planned, charge, len(new_topics))).results
 
     async def create(self, new_topics: Sequence[NewTopic], charge: Charged = None) -> Results:
         """Create topics; return the outcome of each, in the order in which Kafka answers.
@@ -138,9 +142,13 @@ class Topics:
         )
         return created.results
 
-    def validate_growth(self, asked: Sequence[MorePartitions], charge: Charged = None) -> Results:
+    async def validate_growth(
+        self, asked: Sequence[MorePartitions], charge: Charged = None
+    ) -> Results:
         """Return what `grow` would return, and change nothing."""
-        return _charged(partial(self._controller.planner.plan_partitions, asked), charge).results
+        planned = partial(self._controller.planner.plan_partitions, asked)
+        async with self._planning:
+            return (await _planned(self._pool, planned, charge, len(asked))).results
 
     async def grow(self, asked: Sequence[MorePartitions], charge: Charged = None) -> Results:
         """Add partitions to topics; return the outcome of each.
@@ -164,31 +172,16 @@ class Topics:
         `new_names` are neither being created nor deleted; raises TopicError if that takes too long.
         """
         while True:
-            await self._changes.until_done(self._undecided_of(new_names))
+            await self._changes.until_done(await _undecided_of(self._controller.lives, new_names))
             async with self._planning:
-                if any(self._undecided_of(new_names)):
+                if await _undecided_of(self._controller.lives, new_names):
                     continue  # begun while this waited for the lock
-                many = len(new_names) + grown_count > TOPICS_PLANNED_HERE_MAX
-                if many:
-                    if charge is not None:
-                        charge.begin()
-                    plan = await self._pool.run(partial(planned, charge))
-                    if charge is not None:
-                        charge.settle()
-                else:
-                    plan = _charged(planned, charge)
+                plan = await _planned(self._pool, planned, charge, len(new_names) + grown_count)
                 now_ms = self._clock.now_ms()
                 batch = None
                 if len(plan.records) > RECORDS_ENCODED_HERE_MAX:
                     batch = await self._pool.run(partial(encode_batch, plan.records, now_ms))
                 return self._controller.record(plan, now_ms, batch)
-
-    def _undecided_of(self, names: Iterable[str]) -> Iterator[asyncio.Task[Any]]:
-        """Yield the changes under way of topics with these names that are created or deleted."""
-        for name in names:
-            life = self._controller.lives.of_name(name)
-            if life is not None and (life.state in LEAVING or life.state is TopicState.CREATING):
-                yield from life.changes
 
     async def _bring_online(
         self, results: dict[str, TopicInfo | TopicError], end_offset: int, news: str
@@ -303,14 +296,32 @@ class Topics:
         logger.error("topic %(topic)s: %(reason)s", {"topic": life.topic.name, "reason": reason})
 
 
-def _charged(planned: Planning, charge: Charge | None) -> Plan:
-    """Plan now, and count the plan against a quota."""
+async def _planned(
+    pool: BlockingPool, planned: Planning, charge: Charged, topic_count: int
+) -> Plan:
+    """Plan, many topics in a thread, and count the plan against a quota; with the lock."""
     if charge is not None:
         charge.begin()
-    plan = planned(charge)
+    if topic_count > TOPICS_PLANNED_HERE_MAX:
+        plan = await pool.run(partial(planned, charge))
+    else:
+        plan = planned(charge)
     if charge is not None:
         charge.settle()
     return plan
+
+
+async def _undecided_of(lives: TopicLives, names: Iterable[str]) -> set[asyncio.Task[Any]]:
+    """Return the changes under way of topics with these names that are created or deleted.
+
+    While the lock is held none begins, so what was looked up in an earlier turn stays true.
+    """
+    found: set[asyncio.Task[Any]] = set()
+    async for name in InTurns(names, NAMES_PER_TURN):
+        life = lives.of_name(name)
+        if life is not None and (life.state in LEAVING or life.state is TopicState.CREATING):
+            found |= life.changes
+    return found
 
 
 def _fields(topic: str, partitions: int) -> dict[str, object]:

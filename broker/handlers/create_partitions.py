@@ -10,6 +10,7 @@ Behaviour
 - `__transaction_state` does not grow: INVALID_REQUEST. Kafka's does, and loses ids.
 - `validate_only` checks and creates nothing. `timeout_ms` is ignored: the wait for the disk has a
   bound of its own.
+- A request may name any number of topics: it is handled in turns of the loop.
 
 Version notes: 1 none, 2 flexible, 3 THROTTLING_QUOTA_EXCEEDED, where older versions throttle
 the client after the change (KIP-599).
@@ -17,9 +18,14 @@ the client after the change (KIP-599).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.metadata.growth import MorePartitions
+from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import TRANSACTION_TOPIC, TopicError
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import (
@@ -30,36 +36,52 @@ from protocol.messages.create_partitions import (
 )
 
 STRICT_QUOTA_VERSION = 3
+TOPICS_PER_TURN = 1_000
 
 
-async def handle(request: Request, services: Services) -> CreatePartitionsResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Add partitions to each topic; each has an outcome of its own."""
     body: CreatePartitionsRequest = request.body
-    asked = [_asked(topic) for topic in body.topics if topic.name != TRANSACTION_TOPIC]
+    asked = await _asked_of(body)
     quota = None
     if (quotas := services.quotas.clients) is not None:
         quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     if body.validate_only:
-        outcomes = services.topics.validate_growth(asked, quota)
+        outcomes = await services.topics.validate_growth(asked, quota)
     else:
         outcomes = await services.topics.grow(asked, quota)
-    results = [
-        CreatePartitionsTopicResult(
-            name=topic.name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"{topic.name} does not grow: ids would change their place.",
-        )
-        for topic in body.topics
-        if topic.name == TRANSACTION_TOPIC
-    ]
+    return _answer(body, outcomes, 0 if quota is None else quota.throttle_ms())
+
+
+def _answer(
+    body: CreatePartitionsRequest, outcomes: Mapping[str, TopicInfo | TopicError], throttle_ms: int
+) -> Steps:
+    response = CreatePartitionsResponse(throttle_time_ms=throttle_ms)
+    for topic in body.topics:
+        if topic.name == TRANSACTION_TOPIC:
+            message = f"{topic.name} does not grow: ids would change their place."
+            response.results.append(
+                CreatePartitionsTopicResult(
+                    name=topic.name, error_code=ErrorCode.INVALID_REQUEST, error_message=message
+                )
+            )
+        yield 0
     for name, outcome in outcomes.items():
         result = CreatePartitionsTopicResult(name=name)
         if isinstance(outcome, TopicError):
             result.error_code = outcome.code
             result.error_message = outcome.message or None
-        results.append(result)
-    throttle_ms = 0 if quota is None else quota.throttle_ms()
-    return CreatePartitionsResponse(throttle_time_ms=throttle_ms, results=results)
+        response.results.append(result)
+        yield 0
+    return response
+
+
+async def _asked_of(body: CreatePartitionsRequest) -> list[MorePartitions]:
+    return [
+        _asked(topic)
+        async for topic in InTurns(body.topics, TOPICS_PER_TURN)
+        if topic.name != TRANSACTION_TOPIC
+    ]
 
 
 def _asked(topic: CreatePartitionsTopic) -> MorePartitions:

@@ -9,6 +9,7 @@ Behaviour
 - A replication factor other than 1 is refused, since there is one broker, unless
   `barnabas.replication.factor.clamp` is on.
 - `validate_only` checks and creates nothing.
+- A request may name any number of topics: it is handled in turns of the loop.
 
 Version notes: 4 defaults, 5 configs in the answer (KIP-525) and flexible, 6
 THROTTLING_QUOTA_EXCEEDED, where older versions throttle the client after the change (KIP-599), 7
@@ -23,6 +24,7 @@ from broker.metadata.image import TopicInfo
 from broker.metadata.topic_rules import NewTopic, TopicError
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import (
@@ -35,17 +37,18 @@ from protocol.messages.create_topics import (
 
 CONFIGS_VERSION = 5
 STRICT_QUOTA_VERSION = 6
+TOPICS_PER_TURN = 1_000
 
 
 async def handle(request: Request, services: Services) -> Steps:
     """Create each topic; each has an outcome of its own."""
     body: CreateTopicsRequest = request.body
-    wanted = [_new_topic(topic) for topic in body.topics]
+    wanted = await _wanted(body)
     quota = None
     if (quotas := services.quotas.clients) is not None:
         quota = quotas.mutations(request, STRICT_QUOTA_VERSION)
     if body.validate_only:
-        outcomes = services.topics.validate(wanted, quota)
+        outcomes = await services.topics.validate(wanted, quota)
     else:
         outcomes = await services.topics.create(wanted, quota)
     return _answered(request, services, outcomes, 0 if quota is None else quota.throttle_ms())
@@ -69,6 +72,10 @@ def _answered(
         response.topics.append(result)
         yield 0
     return response
+
+
+async def _wanted(body: CreateTopicsRequest) -> list[NewTopic]:
+    return [_new_topic(topic) async for topic in InTurns(body.topics, TOPICS_PER_TURN)]
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -59,7 +59,7 @@ async def test_the_second_of_two_clients_waits_for_a_large_creation_of_the_first
 
 
 async def test_validation_creates_nothing(rig: Rig) -> None:
-    outcomes = rig.services.topics.validate([NewTopic(name="t"), NewTopic(name="..")])
+    outcomes = await rig.services.topics.validate([NewTopic(name="t"), NewTopic(name="..")])
     assert [isinstance(outcome, TopicError) for outcome in outcomes.values()] == [False, True]
     assert rig.services.topics.all() == []
     assert len(rig.services.partitions) == 0

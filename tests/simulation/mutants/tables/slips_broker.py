@@ -9,10 +9,10 @@ MUTANTS = (
         "broker/topics.py",
         """\
             async with self._planning:
-                if any(""",
+                if await _undecided_of(""",
         """\
             if True:
-                if any(""",
+                if await _undecided_of(""",
         (
             (
                 "broker/topics.py",

@@ -8,7 +8,10 @@ import asyncio
 
 import pytest
 
+from broker import topics
 from broker.handlers import (
+    create_partitions,
+    create_topics,
     delete_topics,
     describe_producers,
     describe_quorum,
@@ -23,6 +26,8 @@ from broker.handlers import (
 )
 from broker.runtime.steps import finished
 from protocol.errors import ErrorCode
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from protocol.messages.describe_quorum import DescribeQuorumRequest
@@ -243,3 +248,75 @@ async def test_describe_producers_of_many_partitions_of_an_unknown_topic(rig):
     topic = TopicRequest(name="unknown", partition_indexes=list(range(MANY)))
     steps = describe_producers.handle(*asked(rig, DescribeProducersRequest(topics=[topic]), 0))
     assert sum(1 for _ in steps) > MANY // describe_producers.REFUSED_PER_STEP
+
+
+def growth(*, validate_only):
+    topics = [CreatePartitionsTopic(name=name, count=2) for name in NAMES]
+    return CreatePartitionsRequest(topics=topics, timeout_ms=1, validate_only=validate_only)
+
+
+def creation(*, validate_only):
+    topics = [
+        CreatableTopic(name=name, num_partitions=0, replication_factor=1, assignments=[])
+        for name in NAMES
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=1, validate_only=validate_only)
+
+
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        (create_partitions._asked_of, growth(validate_only=False)),
+        (create_topics._wanted, creation(validate_only=False)),
+    ],
+    ids=["growth", "creation"],
+)
+async def test_reading_of_many_topics_to_change(read, body):
+    """Apart from the plan, which a thread makes while the loop turns."""
+    topics, turns = await turns_during(read(body))
+    assert [topic.name for topic in topics] == NAMES
+    assert turns >= TURNS_MIN
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+@pytest.mark.parametrize(
+    ("handler", "body_of", "code", "version"),
+    [
+        (create_partitions, growth, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 3),
+        (create_topics, creation, ErrorCode.INVALID_PARTITIONS, 7),
+    ],
+    ids=["growth", "creation"],
+)
+async def test_changes_of_many_topics_that_are_refused(
+    rig, handler, body_of, code, version, validate_only
+):
+    request, services = asked(rig, body_of(validate_only=validate_only), version)
+    steps = await handler.handle(request, services)
+    assert sum(1 for _ in steps) >= MANY
+    response = finished(await handler.handle(request, services))
+    results = response.results if handler is create_partitions else response.topics
+    assert [one.name for one in results] == NAMES
+    assert {one.error_code for one in results} == {code}
+
+
+async def test_a_thread_plans_many_topics_that_are_only_validated(rig, monkeypatch):
+    run, planned = rig.services.pool.run, []
+
+    async def counted(work, *rest):
+        planned.append(work)
+        return await run(work, *rest)
+
+    monkeypatch.setattr(rig.services.topics._pool, "run", counted)
+    for handler, body, version in (
+        (create_partitions, growth(validate_only=True), 3),
+        (create_topics, creation(validate_only=True), 7),
+    ):
+        await handler.handle(*asked(rig, body, version))
+    assert len(planned) == 2
+
+
+async def test_changes_under_way_of_many_names(rig):
+    lives = rig.services.controller.lives
+    found, turns = await turns_during(topics._undecided_of(lives, NAMES))
+    assert not found
+    assert turns >= TURNS_MIN - 1
