@@ -16,12 +16,14 @@ shown. Keys without effect are checked by their kind. Code -1 for an unknown ope
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, ClusterImage
 from broker.metadata.topic_config import checked_topic_config, usable_topic_config
 from broker.metadata.topic_rules import TopicError, check_name
+from broker.runtime.turns import InTurns
 from broker.telemetry.metric_subscriptions import check_expressions
 from config.broker import BrokerConfig
 from config.broker_names import BrokerName, broker_name
@@ -40,6 +42,8 @@ GROUP: Final = 32
 RESOURCE_TYPES: Final = (CONFIG_TOPIC, CONFIG_BROKER, CLIENT_METRICS, GROUP)
 SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST_OPERATIONS: Final = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+RESOURCES_PER_TURN: Final = 5_000
 
 MIN_ISR: Final = "min.insync.replicas"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
@@ -79,11 +83,11 @@ class State(NamedTuple):
     loaded: Loaded
 
 
-def duplicates(resources: Sequence[Resource]) -> set[tuple[int, str]]:
-    """Return the resources that a request names more than once."""
+async def duplicates(resources: Sequence[Resource]) -> set[tuple[int, str]]:
+    """Return the resources that a request names more than once, in turns of the loop."""
     seen: set[tuple[int, str]] = set()
     twice: set[tuple[int, str]] = set()
-    for resource in resources:
+    async for resource in InTurns(resources, RESOURCES_PER_TURN):
         key = (resource.kind, resource.name)
         (twice if key in seen else seen).add(key)
     return twice
@@ -181,12 +185,22 @@ def _operate(kind: int, values: dict[str, str], operation: Operation) -> None:
         )
     held = values.get(name, _default(kind, name))
     parts = held.split(",") if held else []
-    for part in text.split(","):
-        if code == APPEND and part not in parts:
-            parts.append(part)
-        elif code == SUBTRACT and part in parts:
-            parts.remove(part)
-    values[name] = ",".join(parts)
+    values[name] = ",".join(_combined(parts, code, text.split(",")))
+
+
+def _combined(parts: list[str], code: int, given: list[str]) -> list[str]:
+    """Return a list with the given parts that it lacks, or with one less of each given one."""
+    if code == APPEND:
+        known = set(parts)
+        return parts + [part for part in dict.fromkeys(given) if part not in known]
+    less = Counter(given)
+    left: list[str] = []
+    for part in parts:
+        if less[part] > 0:
+            less[part] -= 1
+        else:
+            left.append(part)
+    return left
 
 
 def _default(kind: int, name: str) -> str:

@@ -241,7 +241,7 @@ class Configs:
     async def _alter(
         self, resources: Sequence[Resource], *, validate_only: bool
     ) -> list[TopicError | None]:
-        twice = duplicates(resources)
+        twice = await duplicates(resources)
         outcomes: list[TopicError | None] = []
         for start in range(0, len(resources), TOGETHER):
             if start:

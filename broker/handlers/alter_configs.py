@@ -11,31 +11,29 @@ Not done: loggers (BROKER_LOGGER, 8), which Kafka refuses here too.
 
 from __future__ import annotations
 
-from broker.configs.changes import SET, Operation, Resource
-from broker.configs.outcomes import answers, refusals
+from broker.configs.changes import SET, Operation
+from broker.configs.outcomes import answers, read, refusals
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
+    AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResponse,
 )
 
 
-async def handle(request: Request, services: Services) -> AlterConfigsResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Replace the configs of each resource; each has an outcome of its own."""
     body: AlterConfigsRequest = request.body
-    resources = [
-        Resource(
-            resource.resource_type,
-            resource.resource_name,
-            [Operation(config.name, SET, config.value) for config in resource.configs],
-            replaces=True,
-        )
-        for resource in body.resources
-    ]
+    resources = await read(body.resources, _operation, replaces=True)
     outcomes = await services.configs.alter(resources, validate_only=body.validate_only)
-    return AlterConfigsResponse(responses=answers(resources, outcomes))
+    return answers(AlterConfigsResponse(), resources, outcomes)
+
+
+def _operation(config: AlterableConfig) -> Operation:
+    return Operation(config.name, SET, config.value)
 
 
 def error_response(request: Request, code: ErrorCode) -> AlterConfigsResponse:

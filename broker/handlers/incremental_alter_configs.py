@@ -13,33 +13,29 @@ Not done: logger levels (BROKER_LOGGER, 8) are refused like an unknown type.
 
 from __future__ import annotations
 
-from broker.configs.changes import Operation, Resource
-from broker.configs.outcomes import answers, refusals
+from broker.configs.changes import Operation
+from broker.configs.outcomes import answers, read, refusals
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 
 
-async def handle(request: Request, services: Services) -> IncrementalAlterConfigsResponse:
+async def handle(request: Request, services: Services) -> Steps:
     """Change the configs of each resource; each has an outcome of its own."""
     body: IncrementalAlterConfigsRequest = request.body
-    resources = [
-        Resource(
-            resource.resource_type,
-            resource.resource_name,
-            [
-                Operation(config.name, config.config_operation, config.value)
-                for config in resource.configs
-            ],
-        )
-        for resource in body.resources
-    ]
+    resources = await read(body.resources, _operation, replaces=False)
     outcomes = await services.configs.alter(resources, validate_only=body.validate_only)
-    return IncrementalAlterConfigsResponse(responses=answers(resources, outcomes))
+    return answers(IncrementalAlterConfigsResponse(), resources, outcomes)
+
+
+def _operation(config: AlterableConfig) -> Operation:
+    return Operation(config.name, config.config_operation, config.value)
 
 
 def error_response(request: Request, code: ErrorCode) -> IncrementalAlterConfigsResponse:

@@ -14,6 +14,7 @@ from broker.configs.changes import (
     Operation,
     Resource,
     State,
+    _combined,
     changes_of,
     check_named_once,
     configs_of,
@@ -193,10 +194,10 @@ def test_min_insync_replicas_is_free_where_kafka_does_not_look_for_it() -> None:
     assert changes_of(resource(CONFIG_BROKER, "", (name, DELETE, None)), held) == {name: None}
 
 
-def test_a_resource_named_twice_is_found() -> None:
+async def test_a_resource_named_twice_is_found() -> None:
     one, two = resource(CONFIG_TOPIC, "t"), resource(CONFIG_BROKER, "t")
-    assert duplicates([one, two]) == set()
-    twice = duplicates([one, two, one])
+    assert await duplicates([one, two]) == set()
+    twice = await duplicates([one, two, one])
     assert twice == {(CONFIG_TOPIC, "t")}
     check_named_once(two, twice)
     with pytest.raises(TopicError, match="at most once") as refused:
@@ -242,3 +243,39 @@ def test_memory_for_a_handful_of_keys_is_refused() -> None:
         changes_of(given, state())
     assert caught.value.code == ErrorCode.INVALID_REQUEST
     assert "log.cleaner.threads=1" in str(caught.value)
+
+
+class Part(str):
+    """An entry of a list that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Part.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "combined"),
+    [
+        (APPEND, ["b", "c", "c", "a"], ["a", "b", "a", "c"]),
+        (SUBTRACT, ["a", "c"], ["b", "a"]),
+        (SUBTRACT, ["a", "a", "a"], ["b"]),
+    ],
+)
+def test_lists_are_combined_as_sets_of_counted_entries(
+    code: int, given: list[str], combined: list[str]
+) -> None:
+    assert _combined(["a", "b", "a"], code, given) == combined
+
+
+@pytest.mark.parametrize("code", [APPEND, SUBTRACT])
+def test_entries_of_a_long_list_are_not_compared_with_each_other(code: int) -> None:
+    held = [Part(number) for number in range(1_000)]
+    given = [Part(number) for number in range(500, 1_500)]
+    Part.compared = 0
+    assert len(_combined(held, code, given)) in (1_500, 500)
+    assert Part.compared < 10 * len(held)

@@ -5,6 +5,7 @@ import pytest
 from broker.configs.changes import Resource
 from broker.configs.outcomes import answers, refusals
 from broker.metadata.topic_rules import TopicError
+from broker.runtime.steps import finished
 from protocol.errors import ErrorCode
 from protocol.messages import alter_configs, incremental_alter_configs
 
@@ -27,12 +28,13 @@ def seen(rows):
     ],
 )
 def test_each_resource_has_its_outcome_in_its_place(outcomes, expected):
-    assert seen(answers(RESOURCES, outcomes)) == expected
+    response = finished(answers(alter_configs.AlterConfigsResponse(), RESOURCES, outcomes))
+    assert seen(response.responses) == expected
 
 
 def test_a_missing_outcome_is_a_programming_error():
     with pytest.raises(ValueError, match="shorter"):
-        answers(RESOURCES, [None])
+        finished(answers(alter_configs.AlterConfigsResponse(), RESOURCES, [None]))
 
 
 @pytest.mark.parametrize("module", [alter_configs, incremental_alter_configs])

@@ -9,7 +9,10 @@ import asyncio
 import pytest
 
 from broker import topics
+from broker.configs.changes import duplicates
+from broker.configs.outcomes import read
 from broker.handlers import (
+    alter_configs,
     create_partitions,
     create_topics,
     delete_topics,
@@ -17,6 +20,7 @@ from broker.handlers import (
     describe_quorum,
     elect_leaders,
     fetch,
+    incremental_alter_configs,
     list_partition_reassignments,
     metadata,
     offset_commit,
@@ -26,6 +30,11 @@ from broker.handlers import (
 )
 from broker.runtime.steps import finished
 from protocol.errors import ErrorCode
+from protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+)
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -34,6 +43,9 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.messages.describe_quorum import TopicData as QuorumTopic
 from protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.messages.fetch import FetchRequest, FetchTopic
+from protocol.messages.incremental_alter_configs import AlterableConfig as IncrementalConfig
+from protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -318,5 +330,62 @@ async def test_a_thread_plans_many_topics_that_are_only_validated(rig, monkeypat
 async def test_changes_under_way_of_many_names(rig):
     lives = rig.services.controller.lives
     found, turns = await turns_during(topics._undecided_of(lives, NAMES))
+    assert not found
+    assert turns >= TURNS_MIN - 1
+
+
+@pytest.mark.parametrize(
+    ("handler", "topic", "config"),
+    [
+        (alter_configs, AlterConfigsResource, AlterableConfig),
+        (incremental_alter_configs, IncrementalResource, IncrementalConfig),
+    ],
+)
+async def test_reading_of_many_resources_and_of_many_keys(handler, topic, config):
+    many = [topic(resource_type=2, resource_name=name) for name in NAMES]
+    configs = [config(name=name, value="1") for name in NAMES]
+    one = topic(resource_type=2, resource_name="t", configs=configs)
+    for given in (many, [one]):
+        resources, turns = await turns_during(
+            read(given, handler._operation, replaces=handler is alter_configs)
+        )
+        assert [resource.name for resource in resources] == [one.resource_name for one in given]
+        assert turns >= TURNS_MIN
+    assert [operation.name for operation in resources[0].operations] == NAMES
+
+
+@pytest.mark.parametrize(
+    ("handler", "body"),
+    [
+        (
+            alter_configs,
+            AlterConfigsRequest(
+                resources=[AlterConfigsResource(resource_type=2, resource_name=n) for n in NAMES]
+            ),
+        ),
+        (
+            incremental_alter_configs,
+            IncrementalAlterConfigsRequest(
+                resources=[IncrementalResource(resource_type=2, resource_name=n) for n in NAMES]
+            ),
+        ),
+    ],
+    ids=["whole", "incremental"],
+)
+async def test_configs_of_many_unknown_topics(rig, handler, body):
+    request, services = asked(rig, body, 1)
+    steps = await handler.handle(request, services)
+    assert sum(1 for _ in steps) == MANY
+    response = finished(await handler.handle(request, services))
+    assert [one.resource_name for one in response.responses] == NAMES
+
+
+async def test_duplicates_among_many_resources():
+    resources = await read(
+        [IncrementalResource(resource_type=2, resource_name=name) for name in NAMES],
+        incremental_alter_configs._operation,
+        replaces=False,
+    )
+    found, turns = await turns_during(duplicates(resources))
     assert not found
     assert turns >= TURNS_MIN - 1
