@@ -1,9 +1,11 @@
 """AlterPartitionReassignments: what one broker can and cannot do. Compared with Kafka 4.3.0."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from broker.handlers import alter_partition_reassignments
 from broker.metadata.topic_rules import NewTopic
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import (
@@ -12,6 +14,7 @@ from protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from tests.support.broker_rig import Rig
+from tests.support.fake_connection import FakeConnection
 
 NO_MOVE = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 BAD = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -124,3 +127,23 @@ async def test_a_partition_without_a_local_replica_cannot_be_assigned_here(rig: 
     ((code, message),) = outcomes(await rig.call(moving(("t", 0, [1])), 1))
     assert code == BAD
     assert "not on broker 1" in str(message)
+
+
+async def test_a_topic_that_is_deleted_after_the_turn_of_its_partition(
+    rig: Rig, monkeypatch
+) -> None:
+    """Its change is not recorded: a record of a topic that is gone would stop the next start."""
+    monkeypatch.setattr(alter_partition_reassignments, "PARTITIONS_PER_TURN", 2)
+    for name in "tu":
+        await rig.services.topics.create([NewTopic(name=name)])
+        (partition,) = rig.services.topics.by_name(name).partitions
+        partition.replicas, partition.directories = [1, 2], [partition.directories[0], bytes(16)]
+    body = moving(("t", 0, [1]), ("u", 0, [1]), ("nope", 0, [1]))
+    request = FakeConnection().request(body, api_key=body.MESSAGE.api_key, version=1)
+    answer, _ = await asyncio.gather(
+        alter_partition_reassignments.handle(request, rig.services),
+        rig.services.topics.delete("t"),
+    )
+    assert [code for code, _ in outcomes(answer)] == [UNKNOWN, 0, UNKNOWN]
+    (topic,) = rig.services.topics.all()
+    assert (topic.name, topic.partitions[0].replicas) == ("u", [1])

@@ -13,6 +13,7 @@ from broker.configs.changes import duplicates
 from broker.configs.outcomes import read
 from broker.handlers import (
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
@@ -34,6 +35,11 @@ from protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
+)
+from protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -389,3 +395,35 @@ async def test_duplicates_among_many_resources():
     found, turns = await turns_during(duplicates(resources))
     assert not found
     assert turns >= TURNS_MIN - 1
+
+
+def reassigned(name, *numbers):
+    moves = [ReassignablePartition(partition_index=number, replicas=[1]) for number in numbers]
+    return ReassignableTopic(name=name, partitions=moves)
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [reassigned(name, 0) for name in NAMES],
+        [reassigned(name) for name in NAMES],
+        [reassigned("t", *range(MANY))],
+    ],
+    ids=["topics", "topics without partitions", "partitions"],
+)
+async def test_reassignments_of_many_unknown_places(rig, topics):
+    body = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=1)
+    response, turns = await turns_during(alter_partition_reassignments.handle(*asked(rig, body, 1)))
+    assert [one.name for one in response.responses] == [one.name for one in topics]
+    assert [len(one.partitions) for one in response.responses] == [
+        len(one.partitions) for one in topics
+    ]
+    assert turns >= TURNS_MIN
+
+
+async def test_reassignments_of_many_places_that_are_late(rig):
+    body = AlterPartitionReassignmentsRequest(
+        topics=[reassigned(name, 0) for name in NAMES], timeout_ms=0
+    )
+    steps = await alter_partition_reassignments.handle(*asked(rig, body, 1))
+    assert sum(1 for _ in steps) == 2 * MANY
