@@ -10,8 +10,8 @@ accepted beside live members (KIP-447). It does not renew a member's session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
 
 from broker.groups.coordinator import Coordinator, check_id
 from broker.groups.errors import GroupError
@@ -27,6 +27,9 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+ANSWERED_PER_STEP: Final = 1_000  # partitions
+
+Answers = Generator[int, None, list[TxnOffsetCommitResponseTopic]]  # in steps
 Admit = Callable[[int], ErrorCode]  # the group's partition of `__consumer_offsets`
 
 
@@ -65,7 +68,7 @@ def commit(
     body: TxnOffsetCommitRequest,
     prepared: Prepared,
     admit: Admit,
-    answer: Callable[[list[TxnOffsetCommitResponseTopic]], None],
+    answer: Callable[[Answers], None],
 ) -> None:
     """Append the offsets that were prepared, then call `answer`.
 
@@ -131,17 +134,19 @@ def _record(
 def answers(
     topics: Sequence[TxnOffsetCommitRequestTopic],
     code_of: Callable[[TxnOffsetCommitRequestPartition], ErrorCode],
-) -> list[TxnOffsetCommitResponseTopic]:
+) -> Answers:
     """Return the answers of `topics`, with the code of each partition."""
-    return [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
+    answered = []
+    for topic in topics:
+        answer = TxnOffsetCommitResponseTopic(name=topic.name)
+        answered.append(answer)
+        yield 0
+        for start in range(0, len(topic.partitions), ANSWERED_PER_STEP):
+            answer.partitions += [
                 TxnOffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code_of(partition)
                 )
-                for partition in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+                for partition in topic.partitions[start : start + ANSWERED_PER_STEP]
+            ]
+            yield ANSWERED_PER_STEP
+    return answered

@@ -15,7 +15,6 @@ Version notes: up to 4 a retention time per commit, 6 leader epochs, 7 static me
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
 from typing import NamedTuple
@@ -26,6 +25,7 @@ from broker.rights.standing import StandingCommit
 from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
+from broker.runtime.turns import in_turns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -81,7 +81,7 @@ async def _append_in_turn(
     async with turn:
         prepared = None
         while is_large:
-            found = await _in_turns(_sorted(request, services))
+            found = await in_turns(_sorted(request, services))
             if not found.known:
                 break
             make = partial(prepare, services.groups, request.body, found.known)
@@ -93,16 +93,6 @@ async def _append_in_turn(
         if standing is not None and (code := standing.refusal(found.names.values())):
             return error_response(request, code)
         return _append(request, services, found, prepared)
-
-
-async def _in_turns(steps: Generator[int, None, Sorted]) -> Sorted:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Sorted = end.value
-            return found
-        await asyncio.sleep(0)
 
 
 def _append(

@@ -7,10 +7,11 @@ looks each of them up again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class InTurns(Generic[Item]):
@@ -37,3 +38,14 @@ class InTurns(Generic[Item]):
         for item in self._items:
             return item
         raise StopAsyncIteration
+
+
+async def in_turns(steps: Generator[int, None, Result]) -> Result:
+    """Run one step in each turn of the loop, and return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        await asyncio.sleep(0)

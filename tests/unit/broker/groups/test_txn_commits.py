@@ -6,6 +6,7 @@ from broker.groups.errors import GroupError
 from broker.groups.txn_commits import commit as commit_in_transaction
 from broker.groups.txn_commits import prepare
 from broker.metadata.topic_rules import GROUP_TOPIC
+from broker.runtime.steps import finished
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -131,7 +132,7 @@ async def commit(rig, *wanted, admits=0, metadata="", **fields):
     commit_in_transaction(rig.services.groups, body, prepared, admit, answers.append)
     if not answers:
         await rig.services.commit.durable(_partition(rig), _log(rig).end_offset, 5_000)
-    (answered,) = answers
+    (answered,) = map(finished, answers)
     codes = [
         (one.name, of.partition_index, of.error_code) for one in answered for of in one.partitions
     ]
@@ -223,7 +224,7 @@ async def test_without_the_topic_of_groups_there_is_no_coordinator(rig):
     groups = rig.services.groups
     prepared = prepare(groups, body, topics)
     commit_in_transaction(groups, body, prepared, lambda _: ErrorCode.NONE, answers.append)
-    assert answers[0][0].partitions[0].error_code == NOT_COORDINATOR
+    assert finished(answers[0])[0].partitions[0].error_code == NOT_COORDINATOR
     await find(rig)
 
 

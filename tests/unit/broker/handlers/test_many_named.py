@@ -28,8 +28,10 @@ from broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    txn_offset_commit,
 )
 from broker.runtime.steps import finished
+from broker.runtime.turns import in_turns
 from protocol.errors import ErrorCode
 from protocol.messages.alter_configs import (
     AlterableConfig,
@@ -76,6 +78,11 @@ from protocol.messages.offset_fetch import (
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderTopic,
+)
+from protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import create
@@ -427,3 +434,51 @@ async def test_reassignments_of_many_places_that_are_late(rig):
     )
     steps = await alter_partition_reassignments.handle(*asked(rig, body, 1))
     assert sum(1 for _ in steps) == 2 * MANY
+
+
+def in_transaction(name, *numbers):
+    return TxnOffsetCommitRequestTopic(
+        name=name,
+        partitions=[
+            TxnOffsetCommitRequestPartition(partition_index=number, committed_offset=0)
+            for number in numbers
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [
+        [in_transaction(name, 0) for name in NAMES],
+        [in_transaction("t", *range(MANY, 2 * MANY))],
+        [in_transaction(name) for name in NAMES],
+    ],
+    ids=["topics", "partitions", "topics without partitions"],
+)
+async def test_txn_offset_commit_of_many_unknown_places(group_rig, topics):
+    await create(group_rig)
+    body = TxnOffsetCommitRequest(
+        transactional_id="x", group_id="g", producer_id=1, producer_epoch=0, topics=topics
+    )
+    request, services = asked(group_rig, body, 3)
+    found, turns = await turns_during(in_turns(txn_offset_commit._sorted(body, services)))
+    assert [one.name for one in found.refused] == [one.name for one in topics if one.partitions]
+    assert turns >= TURNS_MIN
+    response = await txn_offset_commit.handle(request, services)
+    assert response.topics == found.refused
+
+
+async def test_txn_offset_commit_is_answered_in_steps(group_rig):
+    """The producer is unknown: the error is repeated for each of the partitions, which exist."""
+    await create(group_rig)
+    body = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=1,
+        producer_epoch=0,
+        topics=[in_transaction("t", 0)] * MANY,
+    )
+    pending = await txn_offset_commit.handle(*asked(group_rig, body, 3))
+    answers = []
+    pending.then(answers.append, answers.append)
+    assert sum(1 for _ in answers[0]) >= MANY

@@ -9,6 +9,7 @@ from broker.groups.shard import ShardState
 from broker.handlers import txn_offset_commit
 from broker.handlers.txn_offset_commit import error_response, handle
 from broker.runtime.request import Pending
+from broker.runtime.steps import finished
 from protocol.api_keys import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -75,6 +76,8 @@ async def commit(producer, *wanted, **fields):
         future = asyncio.get_running_loop().create_future()
         answer.then(future.set_result, future.set_exception)
         answer = await asyncio.wait_for(future, 10)
+    if inspect.isgenerator(answer):  # of a large commit
+        answer = finished(answer)
     answer = across(answer, TxnOffsetCommitResponse, request.header.api_version)
     return [
         (topic.name, one.partition_index, one.error_code)
