@@ -14,11 +14,15 @@ Behaviour
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
+from heapq import merge
+from itertools import islice
+
 from broker.authorized_operations import TOPIC_OPERATIONS
 from broker.metadata.image import PartitionInfo, TopicInfo
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TopicError, check_name
 from broker.runtime.request import Request
-from broker.runtime.steps import Steps
+from broker.runtime.steps import Steps, finished
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.describe_topic_partitions import (
@@ -30,42 +34,56 @@ from protocol.messages.describe_topic_partitions import (
 )
 
 PARTITIONS_MAX = 2_000  # Kafka's max.request.partition.size.limit default
+NAMES_PER_STEP = 1_000
 
 
 def handle(request: Request, services: Services) -> Steps:
     """Describe one page of topics."""
     body: DescribeTopicPartitionsRequest = request.body
-    asked = {topic.name for topic in body.topics}
+    asked: set[str] = set()
+    for topic in body.topics:
+        asked.add(topic.name)
+        yield 0
     cursor = body.cursor
     if cursor is not None and (
         cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)
     ):
-        return error_response(request, ErrorCode.INVALID_REQUEST)
-    names = sorted(asked or (topic.name for topic in services.topics.all()))
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
+        return (yield from _refused_each(body, ErrorCode.INVALID_REQUEST))
+    names = yield from _in_order(asked or {topic.name for topic in services.topics.all()})
     response = DescribeTopicPartitionsResponse()
     room = max(1, min(body.response_partition_limit, PARTITIONS_MAX))
     for name in names:
         yield 0
+        if cursor is not None and name < cursor.topic_name:
+            continue
         if not room:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        topic = services.topics.by_name(name)
-        if topic is None:
+        known = services.topics.by_name(name)
+        if known is None:
             response.topics.append(_unknown(name))
             continue
         first = 0
         if cursor is not None and cursor.topic_name == name:
             first = cursor.partition_index
-        described = _describe(services, topic, first, room)
+        described = _describe(services, known, first, room)
         response.topics.append(described)
         room -= len(described.partitions)
         next_index = first + len(described.partitions)
-        if next_index < len(topic.partitions):
+        if next_index < len(known.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=next_index)
             break
     return response
+
+
+def _in_order(names: Iterable[str]) -> Generator[int, None, Iterator[str]]:
+    """Sort the names, a part in each step; what this returns sorts on with each name."""
+    left = iter(names)
+    runs: list[list[str]] = []
+    while run := sorted(islice(left, NAMES_PER_STEP)):
+        runs.append(run)
+        yield 0
+    return merge(*runs)
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
@@ -114,11 +132,17 @@ def _describe_partition(
     )
 
 
+def _refused_each(body: DescribeTopicPartitionsRequest, code: ErrorCode) -> Steps:
+    response = DescribeTopicPartitionsResponse()
+    for topic in body.topics:
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+        )
+        yield 0
+    return response
+
+
 def error_response(request: Request, code: ErrorCode) -> DescribeTopicPartitionsResponse:
     """Return an answer with `code` for each topic in the request."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
-            DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
-            for topic in request.body.topics
-        ]
-    )
+    response: DescribeTopicPartitionsResponse = finished(_refused_each(request.body, code))
+    return response

@@ -4,8 +4,6 @@ Not the time is measured, but how often another task runs while the request is h
 many steps its answer is made.
 """
 
-import asyncio
-
 import pytest
 
 from broker import topics
@@ -84,29 +82,10 @@ from protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.fake_connection import FakeConnection
+from tests.support.many_named import MANY, NAMES, TURNS_MIN, asked, turns_during
 from tests.support.rig_client import create
 
-MANY = 20_000
-NAMES = [f"n{number}" for number in range(MANY)]
-TURNS_MIN = 4
 TWICE = [DeleteTopicState(name="n", topic_id=bytes(16))] * MANY
-
-
-def asked(rig, body, version):
-    """Return a request and the services, as a handler gets them."""
-    request = FakeConnection().request(body, api_key=body.MESSAGE.api_key, version=version)
-    return request, rig.services
-
-
-async def turns_during(coroutine):
-    """Return what a coroutine returns, and how many turns another task has had meanwhile."""
-    task = asyncio.ensure_future(coroutine)
-    turns = 0
-    while not task.done():
-        await asyncio.sleep(0)
-        turns += 1
-    return task.result(), turns
 
 
 def partitions(*numbers):

@@ -1,0 +1,30 @@
+"""More requests that name very many things, each of which other clients need not wait for."""
+
+from broker.handlers import (
+    describe_topic_partitions,
+)
+from broker.runtime.steps import finished
+from protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from tests.support.many_named import MANY, NAMES, asked
+
+
+async def test_describe_topic_partitions_of_many_names(rig):
+    """They are read, sorted and answered in steps, whether the cursor is good or not."""
+    topics = [TopicRequest(name=name) for name in NAMES]
+    body = DescribeTopicPartitionsRequest(topics=topics)
+    per_step = describe_topic_partitions.NAMES_PER_STEP
+    ordered = sorted(NAMES)
+    for cursor, expected in (
+        (None, ordered),
+        (Cursor(topic_name=ordered[MANY // 2], partition_index=0), ordered[MANY // 2 :]),
+        (Cursor(topic_name="n", partition_index=0), NAMES),  # which is none of them: refused
+    ):
+        body.cursor = cursor
+        steps = sum(1 for _ in describe_topic_partitions.handle(*asked(rig, body, 0)))
+        assert steps >= 2 * MANY + (MANY // per_step if expected is not NAMES else 0)
+        response = finished(describe_topic_partitions.handle(*asked(rig, body, 0)))
+        assert [topic.name for topic in response.topics] == expected
