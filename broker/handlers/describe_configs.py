@@ -17,7 +17,7 @@ Not done: logger levels (BROKER_LOGGER, 8) are refused like an unknown type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from broker.configs.changes import CLIENT_METRICS, GROUP, broker_number
 from broker.configs.rows import Row
@@ -36,6 +36,8 @@ from protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+KEYS_PER_STEP = 2_000
+
 
 def handle(request: Request, services: Services) -> Steps:
     """Describe each resource; each has an outcome of its own."""
@@ -43,7 +45,7 @@ def handle(request: Request, services: Services) -> Steps:
     response = DescribeConfigsResponse()
     answered: set[tuple[int, str, frozenset[str]]] = set()
     for resource in body.resources:
-        keys = frozenset(resource.configuration_keys or ())
+        keys = yield from _keys(resource.configuration_keys or ())
         place = (resource.resource_type, resource.resource_name, keys)
         if place in answered:
             yield 0
@@ -61,6 +63,15 @@ def handle(request: Request, services: Services) -> Steps:
         response.results.append(result)
         yield sum(map(_size, result.configs))
     return response
+
+
+def _keys(names: Sequence[str]) -> Generator[int, None, frozenset[str]]:
+    keys: set[str] = set()
+    for start in range(0, len(names), KEYS_PER_STEP):
+        keys.update(names[start : start + KEYS_PER_STEP])
+        if start:
+            yield 0
+    return frozenset(keys)
 
 
 def _rows(resource: DescribeConfigsResource, services: Services) -> Sequence[Row]:

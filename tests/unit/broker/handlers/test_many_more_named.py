@@ -1,9 +1,11 @@
 """More requests that name very many things, each of which other clients need not wait for."""
 
 from broker.handlers import (
+    describe_configs,
     describe_topic_partitions,
 )
 from broker.runtime.steps import finished
+from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -28,3 +30,12 @@ async def test_describe_topic_partitions_of_many_names(rig):
         assert steps >= 2 * MANY + (MANY // per_step if expected is not NAMES else 0)
         response = finished(describe_topic_partitions.handle(*asked(rig, body, 0)))
         assert [topic.name for topic in response.topics] == expected
+
+
+async def test_describe_configs_of_many_keys(rig):
+    resource = DescribeConfigsResource(
+        resource_type=2, resource_name="nope", configuration_keys=NAMES
+    )
+    body = DescribeConfigsRequest(resources=[resource])
+    steps = sum(1 for _ in describe_configs.handle(*asked(rig, body, 4)))
+    assert steps >= MANY // describe_configs.KEYS_PER_STEP
