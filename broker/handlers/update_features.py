@@ -13,9 +13,13 @@ outcome for all (KIP-1022).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.metadata.feature_updates import FeatureUpdateError, Update, changed_levels
 from broker.metadata.features import supported_features
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.update_features import (
@@ -27,21 +31,20 @@ from protocol.metadata_records import FeatureLevelRecord
 
 ALL_FEATURES_VERSION = 4  # of ApiVersions: the first that lists features with a minimum level of 0
 REFUSED = "The update failed for all features since the following feature had an error: "
+UPDATES_PER_TURN = 1_000
 
 
-async def handle(request: Request, services: Services) -> UpdateFeaturesResponse:
+async def handle(request: Request, services: Services) -> UpdateFeaturesResponse | Steps:
     """Check the changes; unless `validate_only`, make them and wait until they are durable."""
     body: UpdateFeaturesRequest = request.body
     supported = {
         feature.name: (feature.min_version, feature.max_version)
         for feature in supported_features(services.served_keys, ALL_FEATURES_VERSION)
     }
+    updates = await _updates(body)
     try:
         changed = changed_levels(
-            (
-                Update(update.feature, update.max_version_level, update.upgrade_type)
-                for update in body.feature_updates
-            ),
+            updates.values(),
             services.controller.image.feature_levels,
             supported,
             services.node_id,
@@ -54,13 +57,25 @@ async def handle(request: Request, services: Services) -> UpdateFeaturesResponse
         await services.topics.record(
             [FeatureLevelRecord(name=name, feature_level=level) for name, level in changed.items()]
         )
-    return UpdateFeaturesResponse(
-        error_message=None,
-        results=[
+    return _answer(body)
+
+
+async def _updates(body: UpdateFeaturesRequest) -> Mapping[str, Update]:
+    """Return the last update of each feature, which counts."""
+    updates: dict[str, Update] = {}
+    async for one in InTurns(body.feature_updates, UPDATES_PER_TURN):
+        updates[one.feature] = Update(one.feature, one.max_version_level, one.upgrade_type)
+    return updates
+
+
+def _answer(body: UpdateFeaturesRequest) -> Steps:
+    response = UpdateFeaturesResponse(error_message=None)
+    for update in body.feature_updates:
+        response.results.append(
             UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
-            for update in body.feature_updates
-        ],
-    )
+        )
+        yield 0
+    return response
 
 
 def error_response(request: Request, code: ErrorCode) -> UpdateFeaturesResponse:  # noqa: ARG001

@@ -3,6 +3,7 @@
 from broker.handlers import (
     describe_configs,
     describe_topic_partitions,
+    update_features,
 )
 from broker.runtime.steps import finished
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -11,7 +12,8 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from tests.support.many_named import MANY, NAMES, asked
+from protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.support.many_named import MANY, NAMES, TURNS_MIN, asked, turns_during
 
 
 async def test_describe_topic_partitions_of_many_names(rig):
@@ -39,3 +41,16 @@ async def test_describe_configs_of_many_keys(rig):
     body = DescribeConfigsRequest(resources=[resource])
     steps = sum(1 for _ in describe_configs.handle(*asked(rig, body, 4)))
     assert steps >= MANY // describe_configs.KEYS_PER_STEP
+
+
+async def test_update_features_of_many(rig):
+    many = [FeatureUpdateKey(feature=name, max_version_level=1, upgrade_type=1) for name in NAMES]
+    body = UpdateFeaturesRequest(feature_updates=many)
+    updates, turns = await turns_during(update_features._updates(body))
+    assert list(updates) == NAMES
+    assert turns >= TURNS_MIN
+    level = rig.services.controller.image.feature_levels["metadata.version"]
+    one = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
+    body.feature_updates, body.validate_only = [one] * MANY, True
+    steps = await update_features.handle(*asked(rig, body, 1))
+    assert sum(1 for _ in steps) == MANY
