@@ -10,8 +10,12 @@ Version notes: 2 flexible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.groups.removal import delete_groups
 from broker.runtime.request import Request
+from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import (
@@ -20,18 +24,30 @@ from protocol.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 
+NAMES_PER_TURN = 5_000
 
-async def handle(request: Request, services: Services) -> DeleteGroupsResponse:
+
+async def handle(request: Request, services: Services) -> Steps:
     """Delete each group."""
     body: DeleteGroupsRequest = request.body
-    names = list(dict.fromkeys(body.groups_names))
-    codes = await delete_groups(services.groups, names)
-    return DeleteGroupsResponse(
-        results=[
-            DeletableGroupResult(group_id=name, error_code=code)
-            for name, code in zip(names, codes, strict=True)
-        ]
-    )
+    names = await _names(body)
+    return _answer(names, await delete_groups(services.groups, names))
+
+
+async def _names(body: DeleteGroupsRequest) -> list[str]:
+    """Return the names, each once."""
+    names: dict[str, None] = {}
+    async for name in InTurns(body.groups_names, NAMES_PER_TURN):
+        names[name] = None
+    return list(names)
+
+
+def _answer(names: Sequence[str], codes: Sequence[ErrorCode]) -> Steps:
+    response = DeleteGroupsResponse()
+    for name, code in zip(names, codes, strict=True):
+        response.results.append(DeletableGroupResult(group_id=name, error_code=code))
+        yield 0
+    return response
 
 
 def error_response(request: Request, code: ErrorCode) -> DeleteGroupsResponse:

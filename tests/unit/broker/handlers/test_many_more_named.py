@@ -1,11 +1,13 @@
 """More requests that name very many things, each of which other clients need not wait for."""
 
 from broker.handlers import (
+    delete_groups,
     describe_configs,
     describe_topic_partitions,
     update_features,
 )
 from broker.runtime.steps import finished
+from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -53,4 +55,14 @@ async def test_update_features_of_many(rig):
     one = FeatureUpdateKey(feature="metadata.version", max_version_level=level, upgrade_type=1)
     body.feature_updates, body.validate_only = [one] * MANY, True
     steps = await update_features.handle(*asked(rig, body, 1))
+    assert sum(1 for _ in steps) == MANY
+
+
+async def test_delete_groups_of_many_names(group_rig):
+    await group_rig.services.groups.ensure_log()
+    body = DeleteGroupsRequest(groups_names=NAMES)
+    names, turns = await turns_during(delete_groups._names(body))
+    assert names == NAMES
+    assert turns >= TURNS_MIN - 1
+    steps = await delete_groups.handle(*asked(group_rig, body, 2))
     assert sum(1 for _ in steps) == MANY
