@@ -9,20 +9,21 @@ Behaviour
   answers TRANSACTION_ABORTABLE for a partition that is not in the transaction. They may add
   partitions of `__consumer_offsets`.
 - A fenced producer gets INVALID_PRODUCER_EPOCH, from version 2 on PRODUCER_FENCED.
-- A request may name any number of partitions: it is handled in turns of the loop.
+- A request may name any number of transactions, topics and partitions: it is handled in turns of
+  the loop.
 
 Version notes: 2 PRODUCER_FENCED, 3 flexible, 4 batched (KIP-890), 5 TRANSACTION_ABORTABLE.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
+from broker.runtime.turns import InTurns
 from broker.services import Services
 from broker.transactions.transaction_errors import TransactionError
 from protocol.errors import ErrorCode
@@ -38,6 +39,7 @@ from protocol.messages.add_partitions_to_txn import (
 
 FENCED_VERSION = 2
 BATCHED_VERSION = 4
+TRANSACTIONS_PER_TURN = 500
 PARTITIONS_PER_TURN = 2_000
 RESULT_BYTES = 6  # of a partition in the answer
 
@@ -53,9 +55,8 @@ async def handle(request: Request, services: Services) -> Steps:
     """Add partitions to transactions."""
     body: AddPartitionsToTxnRequest = request.body
     version = request.header.api_version
-    codes = [
-        await _add(services, transaction, version) for transaction in _transactions(body, version)
-    ]
+    transactions = InTurns(_transactions(body, version), TRANSACTIONS_PER_TURN)
+    codes = [await _add(services, transaction, version) async for transaction in transactions]
     return _answer(body, version, codes)
 
 
@@ -84,7 +85,7 @@ async def _add(
         refused = await _refused(services, asked.topics, version)
         if refused:
             return defaultdict(lambda: ErrorCode.OPERATION_NOT_ATTEMPTED, refused)
-        wanted = _by_topic(asked.topics)
+        wanted = await _by_topic(asked.topics)
         producer = (asked.transactional_id, asked.producer_id, asked.producer_epoch)
         if asked.verify_only:
             return defaultdict(_none, await transactions.unverified(*producer, wanted))
@@ -103,28 +104,36 @@ async def _refused(
     services: Services, topics: Sequence[AddPartitionsToTxnTopic], version: int
 ) -> dict[Place, ErrorCode]:
     """Return the codes of the partitions that cannot be added."""
-    looked_at = 0
     refused: dict[Place, ErrorCode] = {}
-    for asked in topics:
+    is_refused = INTERNAL_TOPICS if version < BATCHED_VERSION else (TRANSACTION_TOPIC,)
+    code, count = ErrorCode.NONE, 0
+    async for asked, number in InTurns(_places(topics), PARTITIONS_PER_TURN):
+        if number is not None:
+            if not 0 <= number < count:
+                refused[asked.name, number] = code
+            continue
         topic = services.topics.by_name(asked.name)
         count = 0 if topic is None else len(topic.partitions)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        is_refused = INTERNAL_TOPICS if version < BATCHED_VERSION else (TRANSACTION_TOPIC,)
         if asked.name in is_refused:
             code, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
-        for number in asked.partitions:
-            if not 0 <= number < count:
-                refused[asked.name, number] = code
-            looked_at += 1
-            if looked_at % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
     return refused
 
 
-def _by_topic(topics: Sequence[AddPartitionsToTxnTopic]) -> Mapping[str, Sequence[int]]:
+def _places(
+    topics: Sequence[AddPartitionsToTxnTopic],
+) -> Iterator[tuple[AddPartitionsToTxnTopic, int | None]]:
+    """Yield each topic with None, and then with each of its partitions."""
+    for asked in topics:
+        yield asked, None
+        for number in asked.partitions:
+            yield asked, number
+
+
+async def _by_topic(topics: Sequence[AddPartitionsToTxnTopic]) -> Mapping[str, Sequence[int]]:
     """Return the partitions by topic; a topic may be named more than once."""
     wanted: dict[str, list[int]] = {}
-    for asked in topics:
+    async for asked in InTurns(topics, PARTITIONS_PER_TURN):
         wanted.setdefault(asked.name, []).extend(asked.partitions)
     return wanted
 

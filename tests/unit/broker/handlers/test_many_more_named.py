@@ -1,12 +1,18 @@
 """More requests that name very many things, each of which other clients need not wait for."""
 
 from broker.handlers import (
+    add_partitions_to_txn,
     delete_groups,
     describe_configs,
     describe_topic_partitions,
     update_features,
 )
 from broker.runtime.steps import finished
+from protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.messages.describe_topic_partitions import (
@@ -66,3 +72,25 @@ async def test_delete_groups_of_many_names(group_rig):
     assert turns >= TURNS_MIN - 1
     steps = await delete_groups.handle(*asked(group_rig, body, 2))
     assert sum(1 for _ in steps) == MANY
+
+
+async def test_add_partitions_to_txn_of_many_transactions(group_rig):
+    transactions = [
+        AddPartitionsToTxnTransaction(
+            transactional_id=name, producer_id=1, producer_epoch=0, topics=[]
+        )
+        for name in NAMES
+    ]
+    body = AddPartitionsToTxnRequest(transactions=transactions)
+    _, turns = await turns_during(add_partitions_to_txn.handle(*asked(group_rig, body, 5)))
+    assert turns >= TURNS_MIN
+
+
+async def test_add_partitions_to_txn_of_many_topics_without_partitions(rig):
+    topics = [AddPartitionsToTxnTopic(name=name, partitions=[]) for name in NAMES]
+    refused, turns = await turns_during(add_partitions_to_txn._refused(rig.services, topics, 5))
+    assert not refused
+    assert turns >= TURNS_MIN
+    wanted, turns = await turns_during(add_partitions_to_txn._by_topic(topics))
+    assert list(wanted) == NAMES
+    assert turns >= TURNS_MIN
