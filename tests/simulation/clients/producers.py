@@ -23,6 +23,7 @@ from tests.simulation.clients.idempotent import IdempotentProducer
 from tests.simulation.clients.producing import BY_ID, IN_FLIGHT_MAX, SURE, InFlight, Producer, Sent
 from tests.simulation.clients.topics import SEGMENT_BYTES_LEAST, Topic
 from tests.simulation.clients.wire import Disconnected
+from tests.simulation.plan import PER_ADDRESS
 from tests.support.history_checker import FAIL, INFO, OK
 
 PARTED_MS: Final = 3_000  # in which a broker that is well takes what it was sent, and closes
@@ -116,6 +117,9 @@ class BadProducer(PlainProducer):
     bad_chance = 0.5
 
 
+CONNECTIONS_MANY: Final = 1_000  # more than any history has
+
+
 class PartingProducer(Producer):
     """Sends batches with acks=0 behind one that must be answered, and half-closes."""
 
@@ -142,6 +146,7 @@ class PartingProducer(Producer):
         life = self.context.life
         await self.world.sleep_ms(PARTED_MS)
         has_closed = self.wire.has_ended_well
+        is_taken = flights[0].waiter.set_ns > 0 or not self._may_be_one_too_many()
         self.wire.close()
         for flight, sent in zip(flights, group, strict=True):
             self.settled(flight.process, sent, INFO)
@@ -149,11 +154,17 @@ class PartingProducer(Producer):
         is_refused = any(one.may_be_gone or one.is_limited or one.is_timed for one in topics)
         is_refused |= any(_stored_bytes_max(sent) > SEGMENT_BYTES_LEAST for sent in group)
         is_refused |= self.context.clock.jumped_ms < 0  # the records' times are far in its future
-        is_refused |= self._may_be_late()
+        is_refused |= self._may_be_late() or not is_taken
         if is_refused or life is None or life is not self.context.life:
             return
         if has_closed and not life.told_to_stop_ns:
             self.record.parted += [(self.name, sent.key, sent.values) for sent in group]
+
+    def _may_be_one_too_many(self) -> bool:
+        """Whether the broker may have closed the connection unread, as one above a limit."""
+        settings = self.context.plan.settings
+        is_few = int(settings.get("max.connections") or CONNECTIONS_MANY) < CONNECTIONS_MANY
+        return is_few or PER_ADDRESS in settings
 
     def _may_be_late(self) -> bool:
         """Whether the network may stop for longer than the broker waits for a whole frame."""

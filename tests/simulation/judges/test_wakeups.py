@@ -43,6 +43,7 @@ def partition_of(topic, *, is_flushed=False, failed=None):
         log=SimpleNamespace(topic=topic, partition=0, failed=failed),
         flush_started_ns=int(is_flushed),
         flush_scheduled=False,
+        queue=(),
     )
 
 
@@ -117,3 +118,15 @@ def test_who_waits_for_a_log_that_has_failed():
     assert lost(broker) == ["requests wait for failed-0, which has failed"]
     failed.flush_scheduled = True
     assert lost(broker) == []
+
+
+def test_a_batch_that_a_thread_prepares_may_wait_for_a_log_that_has_failed():
+    broker = broker_with()
+    services = broker._assembly.services
+    failed = partition_of("failed", failed=OSError())
+    services.partitions._by_key = {("failed", 0): failed}
+    services.appends.queued.append(failed)
+    failed.queue = [SimpleNamespace(is_ready=False)]
+    assert lost(broker) == []
+    failed.queue = [SimpleNamespace(is_ready=True)]
+    assert lost(broker) == ["appends are queued for failed-0, which has failed"]

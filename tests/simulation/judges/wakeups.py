@@ -47,15 +47,15 @@ def lost(broker: Broker) -> list[str]:
         for connection in processor.connections:
             found += _held(connection, network)
     served = services.partitions._by_key
-    for what, waiting in (
-        ("requests wait", services.commit._waiting),
-        ("appends are queued", services.appends.queued),
+    for what, waiting, is_told_later in (
+        ("requests wait", services.commit._waiting, _is_flushed),
+        ("appends are queued", services.appends.queued, _is_prepared),
     ):
         for partition in waiting:
             log = partition.log
             if log.topic == METADATA:  # clients do not find it
                 continue
-            if waiting is services.commit._waiting and _is_flushed(partition):
+            if is_told_later(partition):
                 continue
             if log.failed is not None:  # its end was to be told to all
                 found.append(f"{what} for {log.topic}-{log.partition}, which has failed")
@@ -63,6 +63,11 @@ def lost(broker: Broker) -> list[str]:
             if served.get((log.topic, log.partition)) is not partition:
                 found.append(f"{what} for {log.topic}-{log.partition}, which was removed")
     return found
+
+
+def _is_prepared(partition: Partition) -> bool:
+    """Whether a thread prepares the first batch that waits; the end of that will tell of it."""
+    return bool(partition.queue) and not partition.queue[0].is_ready
 
 
 def _is_flushed(partition: Partition) -> bool:
