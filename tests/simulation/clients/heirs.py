@@ -1,7 +1,8 @@
 """Heirs: at the end of a history, one new member joins each group that had members, and gets all.
 
 Everybody else has left, or is silent until its session ends. So the heir of a group must be alone
-before long, with all partitions of the topics that it subscribes to. Then it leaves.
+before long, with all partitions of the topics that it subscribes to. Then it leaves. Where the log
+of groups may have no room for the record of so many partitions in a segment, none is asked for.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LEFT_OUT: Final = (
 # Beyond all sessions of clients and the longest time that a group waits for a member.
 BOUND_MS: Final = 40_000
 BEAT_MS: Final = 400
+SEGMENT_BYTES: Final = "internal.segment.bytes"
+BYTES_A_PARTITION: Final = 64  # of the records of a group, at most, with the names of its topics
 
 
 async def inherit(context: Context) -> list[str]:
@@ -53,6 +56,9 @@ async def _inherit(caller: Caller, group: str) -> list[str]:
     member.is_calm = True
     member.topics = [topic.name for topic in topics]
     wanted = sum(topic.count for topic in topics)
+    segment_bytes = caller.context.plan.settings.get(SEGMENT_BYTES)
+    if segment_bytes and wanted * BYTES_A_PARTITION > int(segment_bytes):
+        return []
     config = caller.context.loaded.config
     bound_ms = BOUND_MS + max(
         config.group_consumer_session_timeout_ms, config.group_initial_rebalance_delay_ms
