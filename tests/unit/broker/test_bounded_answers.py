@@ -181,7 +181,7 @@ WORK: list[tuple[str, Any, int, int, bool]] = [
         DescribeTopicPartitionsRequest(topics=[TopicToDescribe(name="t")] * TIMES),
         0,
         PARTITIONS * 60,
-        False,
+        True,
     ),
     ("the directory", DescribeLogDirsRequest(topics=None), 5, 60 * 100, True),
     ("every group", ListGroupsRequest(), 5, 200, True),
