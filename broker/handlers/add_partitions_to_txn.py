@@ -18,12 +18,12 @@ Version notes: 2 PRODUCER_FENCED, 3 flexible, 4 batched (KIP-890), 5 TRANSACTION
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from broker.metadata.topic_rules import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
-from broker.runtime.turns import InTurns
+from broker.runtime.turns import InTurns, with_partitions
 from broker.services import Services
 from broker.transactions.transaction_errors import TransactionError
 from protocol.errors import ErrorCode
@@ -107,7 +107,7 @@ async def _refused(
     refused: dict[Place, ErrorCode] = {}
     is_refused = INTERNAL_TOPICS if version < BATCHED_VERSION else (TRANSACTION_TOPIC,)
     code, count = ErrorCode.NONE, 0
-    async for asked, number in InTurns(_places(topics), PARTITIONS_PER_TURN):
+    async for asked, number in InTurns(with_partitions(topics), PARTITIONS_PER_TURN):
         if number is not None:
             if not 0 <= number < count:
                 refused[asked.name, number] = code
@@ -118,16 +118,6 @@ async def _refused(
         if asked.name in is_refused:
             code, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
     return refused
-
-
-def _places(
-    topics: Sequence[AddPartitionsToTxnTopic],
-) -> Iterator[tuple[AddPartitionsToTxnTopic, int | None]]:
-    """Yield each topic with None, and then with each of its partitions."""
-    for asked in topics:
-        yield asked, None
-        for number in asked.partitions:
-            yield asked, number
 
 
 async def _by_topic(topics: Sequence[AddPartitionsToTxnTopic]) -> Mapping[str, Sequence[int]]:

@@ -25,7 +25,7 @@ from broker.rights.standing import StandingCommit
 from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
-from broker.runtime.turns import in_turns
+from broker.runtime.turns import in_turns, names_more_than
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import (
@@ -39,8 +39,6 @@ from protocol.messages.offset_commit import (
 
 TOPIC_ID_VERSION = 10
 PARTITIONS_ON_THE_LOOP = 500  # a commit that names more, or more topics, is prepared in a thread
-TOPICS_PER_STEP = 200
-PARTITIONS_PER_STEP = 1_000
 
 
 class Sorted(NamedTuple):
@@ -56,10 +54,7 @@ def handle(
 ) -> OffsetCommitResponse | Pending | Coroutine[None, None, OffsetCommitResponse | Pending]:
     """Store the offsets of all partitions that exist."""
     body: OffsetCommitRequest = request.body
-    is_large = (
-        len(body.topics) > PARTITIONS_ON_THE_LOOP
-        or sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
-    )
+    is_large = names_more_than(body.topics, PARTITIONS_ON_THE_LOOP)
     if is_large or body.group_id in services.groups.large_offset_commits.waiting:
         turn = services.groups.large_offset_commits.turn(body.group_id)
         standing = None
@@ -124,11 +119,10 @@ def _sorted(request: Request, services: Services) -> Generator[int, None, Sorted
     by_id = request.header.api_version >= TOPIC_ID_VERSION
     found = Sorted([], [], {})
     topics = services.topics
-    for count, asked in enumerate(body.topics, 1):
+    for asked in body.topics:
         topic = topics.by_id(asked.topic_id) if by_id else topics.by_name(asked.name)
         yield from _sort_out(asked, topic, found, by_id=by_id)
-        if not count % TOPICS_PER_STEP:
-            yield 0
+        yield 0
     return found
 
 
@@ -145,14 +139,12 @@ def _sort_out(
     elif by_id:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     refusal = _refusal(existing, (), code)
-    for start in range(0, len(asked.partitions), PARTITIONS_PER_STEP):
-        if start:
-            yield 0
-        for one in asked.partitions[start : start + PARTITIONS_PER_STEP]:
-            if one.partition_index in numbers:
-                existing.partitions.append(one)
-            else:
-                refusal.partitions.append(_refused(one, code))
+    for one in asked.partitions:
+        if one.partition_index in numbers:
+            existing.partitions.append(one)
+        else:
+            refusal.partitions.append(_refused(one, code))
+        yield 0
     if refusal.partitions or topic is None:
         found.refused.append(refusal)
     if existing.partitions:

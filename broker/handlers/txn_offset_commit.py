@@ -28,7 +28,7 @@ from broker.rights.standing import StandingCommit
 from broker.runtime.lines import Turn
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
-from broker.runtime.turns import in_turns
+from broker.runtime.turns import in_turns, names_more_than
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.txn_offset_commit import (
@@ -43,8 +43,6 @@ from protocol.messages.txn_offset_commit import (
 LOADING_VERSION = 2  # from here on clients handle COORDINATOR_LOAD_IN_PROGRESS
 ADDS_PARTITION_VERSION = 5
 PARTITIONS_ON_THE_LOOP = 500  # a commit that names more, or more topics, is prepared in a thread
-TOPICS_PER_STEP = 200
-PARTITIONS_PER_STEP = 1_000
 
 
 class Sorted(NamedTuple):
@@ -60,10 +58,7 @@ def handle(
 ) -> TxnOffsetCommitResponse | Pending | Coroutine[None, None, TxnOffsetCommitResponse | Pending]:
     """Append the offsets of all partitions that exist, once the transaction before has ended."""
     body: TxnOffsetCommitRequest = request.body
-    is_large = (
-        len(body.topics) > PARTITIONS_ON_THE_LOOP
-        or sum(len(topic.partitions) for topic in body.topics) > PARTITIONS_ON_THE_LOOP
-    )
+    is_large = names_more_than(body.topics, PARTITIONS_ON_THE_LOOP)
     if is_large or body.transactional_id in services.groups.large_commits.waiting:
         turn = services.groups.large_commits.turn(body.transactional_id)
         standing = _standing(request, services)
@@ -184,7 +179,7 @@ def _sorted(body: TxnOffsetCommitRequest, services: Services) -> Generator[int, 
     """
     found = Sorted([], [], {})
     by_name: dict[str, set[int]] = {}  # a topic may have many partitions, and be named often
-    for count, asked in enumerate(body.topics, 1):
+    for asked in body.topics:
         numbers = by_name.get(asked.name)
         if numbers is None:
             topic = services.topics.by_name(asked.name)
@@ -194,8 +189,7 @@ def _sorted(body: TxnOffsetCommitRequest, services: Services) -> Generator[int, 
                 found.ids[asked.name] = topic.topic_id
             by_name[asked.name] = numbers
         yield from _sort_out(asked, numbers, found)
-        if not count % TOPICS_PER_STEP:
-            yield 0
+        yield 0
     return found
 
 
@@ -205,18 +199,16 @@ def _sort_out(
     """Divide the partitions of one topic into those that exist and those that do not."""
     existing: list[TxnOffsetCommitRequestPartition] = []
     missing: list[TxnOffsetCommitResponsePartition] = []
-    for start in range(0, len(asked.partitions), PARTITIONS_PER_STEP):
-        if start:
-            yield 0
-        for one in asked.partitions[start : start + PARTITIONS_PER_STEP]:
-            if one.partition_index in numbers:
-                existing.append(one)
-            else:
-                refused = TxnOffsetCommitResponsePartition(
-                    partition_index=one.partition_index,
-                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                )
-                missing.append(refused)
+    for one in asked.partitions:
+        if one.partition_index in numbers:
+            existing.append(one)
+        else:
+            refused = TxnOffsetCommitResponsePartition(
+                partition_index=one.partition_index,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            missing.append(refused)
+        yield 0
     if existing:
         found.known.append(TxnOffsetCommitRequestTopic(name=asked.name, partitions=existing))
     if missing:

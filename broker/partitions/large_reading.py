@@ -18,6 +18,7 @@ from broker.partitions.fetch_asked import Resolved
 from broker.partitions.fetch_counts import count_failures
 from broker.partitions.fetch_reading import TOPIC_ID_VERSION, FetchReading, answers_of
 from broker.runtime.steps import Steps
+from broker.runtime.turns import names_more_than
 from protocol.messages.fetch import FetchPartition, FetchResponse, FetchTopic, PartitionData
 from storage.segments.cold import without_waiting
 
@@ -30,7 +31,7 @@ def is_large(topics: list[FetchTopic]) -> bool:
     """Whether a request names so many partitions that it is handled in steps."""
     if len(topics) == 1:  # the usual request
         return len(topics[0].partitions) > LARGE
-    return len(topics) > LARGE or sum(len(topic.partitions) for topic in topics) > LARGE
+    return names_more_than(topics, LARGE)
 
 
 class LargeReading(FetchReading):

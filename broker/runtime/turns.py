@@ -7,8 +7,10 @@ looks each of them up again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+STEPS_PER_TURN: Final = 1_000  # of a microsecond or two
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,12 +42,38 @@ class InTurns(Generic[Item]):
         raise StopAsyncIteration
 
 
-async def in_turns(steps: Generator[int, None, Result]) -> Result:
-    """Run one step in each turn of the loop, and return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        await asyncio.sleep(0)
+async def in_turns(steps: Generator[int, None, Result], per_turn: int = STEPS_PER_TURN) -> Result:
+    """Run so many steps in each turn of the loop, and return their result."""
+    results: list[Result] = []
+
+    def kept() -> Generator[int, None, None]:
+        results.append((yield from steps))
+
+    async for _ in InTurns(kept(), per_turn):
+        pass
+    return results[0]
+
+
+class Topic(Protocol):
+    """A topic that a request names."""
+
+    @property
+    def partitions(self) -> Sequence[Any]:
+        """Its partitions, or their numbers."""
+        ...
+
+
+Named = TypeVar("Named", bound=Topic)
+
+
+def names_more_than(topics: Sequence[Topic], most: int) -> bool:
+    """Whether a request names more topics than `most`, or more partitions."""
+    return len(topics) > most or sum(len(topic.partitions) for topic in topics) > most
+
+
+def with_partitions(topics: Iterable[Named]) -> Iterator[tuple[Named, Any]]:
+    """Yield each topic with None, and then with each of its partitions."""
+    for topic in topics:
+        yield topic, None
+        for partition in topic.partitions:
+            yield topic, partition
