@@ -10,14 +10,13 @@ Behaviour
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from broker.groups.errors import GroupError
 from broker.groups.removal import delete_offsets
 from broker.runtime.request import Request
 from broker.runtime.steps import Steps
-from broker.runtime.turns import InTurns
+from broker.runtime.turns import InTurns, with_partitions
 from broker.services import Services
 from protocol.errors import ErrorCode
 from protocol.messages.offset_delete import (
@@ -28,8 +27,7 @@ from protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-TOPICS_PER_TURN = 200
-PARTITIONS_PER_TURN = 5_000
+PARTITIONS_PER_TURN = 1_000
 ANSWERED_PER_STEP = 1_000
 ANSWER_BYTES = 6  # of a partition
 
@@ -37,12 +35,7 @@ ANSWER_BYTES = 6  # of a partition
 async def handle(request: Request, services: Services) -> OffsetDeleteResponse | Steps:
     """Delete the offsets of all partitions that exist and are not subscribed to."""
     body: OffsetDeleteRequest = request.body
-    refused: dict[str, OffsetDeleteResponseTopic] = {}
-    known: list[tuple[str, list[int]]] = []
-    async for asked in InTurns(body.topics, TOPICS_PER_TURN):
-        numbers = await _known_partitions(services, asked, refused)
-        if numbers:
-            known.append((asked.name, numbers))
+    known, refused = await _sorted_out(services, body.topics)
     try:
         codes = await delete_offsets(services.groups, body.group_id, known)
     except GroupError as error:
@@ -61,40 +54,40 @@ def _answer(
         topic = refused.setdefault(name, OffsetDeleteResponseTopic(name=name))
         for start in range(0, len(numbers), ANSWERED_PER_STEP):
             some = numbers[start : start + ANSWERED_PER_STEP]
-            topic.partitions += _each(some, codes[name])
+            topic.partitions += [
+                OffsetDeleteResponsePartition(partition_index=number, error_code=codes[name])
+                for number in some
+            ]
             yield ANSWER_BYTES * len(some)
     return OffsetDeleteResponse(topics=list(refused.values()))
 
 
-def _each(numbers: Iterable[int], code: ErrorCode) -> list[OffsetDeleteResponsePartition]:
-    return [
-        OffsetDeleteResponsePartition(partition_index=number, error_code=code) for number in numbers
-    ]
-
-
-async def _known_partitions(
-    services: Services,
-    asked: OffsetDeleteRequestTopic,
-    refused: dict[str, OffsetDeleteResponseTopic],
-) -> list[int]:
-    """Return the partitions that exist, and refuse those that do not."""
-    topic = services.topics.by_name(asked.name)
-    existing = set() if topic is None else {info.partition for info in topic.partitions}
-    known: list[int] = []
-    unknown: list[int] = []
-    for start in range(0, len(asked.partitions), PARTITIONS_PER_TURN):
-        if start:
-            await asyncio.sleep(0)
-        for one in asked.partitions[start : start + PARTITIONS_PER_TURN]:
-            number = one.partition_index
-            (known if number in existing else unknown).append(number)
-    if unknown or topic is None:  # a topic that is named again is answered once
-        answer = refused.setdefault(asked.name, OffsetDeleteResponseTopic(name=asked.name))
-        for start in range(0, len(unknown), PARTITIONS_PER_TURN):
-            some = unknown[start : start + PARTITIONS_PER_TURN]
-            answer.partitions += _each(some, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            await asyncio.sleep(0)
-    return known
+async def _sorted_out(
+    services: Services, topics: Sequence[OffsetDeleteRequestTopic]
+) -> tuple[list[tuple[str, list[int]]], dict[str, OffsetDeleteResponseTopic]]:
+    """Return the partitions that exist, by topic, and the refusals of those that do not."""
+    known: list[tuple[str, list[int]]] = []
+    refused: dict[str, OffsetDeleteResponseTopic] = {}
+    existing: set[int] = set()
+    async for asked, partition in InTurns(with_partitions(topics), PARTITIONS_PER_TURN):
+        name = asked.name
+        if partition is None:
+            topic = services.topics.by_name(name)
+            existing = set() if topic is None else {info.partition for info in topic.partitions}
+            known.append((name, []))
+            if topic is None:  # it is answered, also without partitions
+                refused.setdefault(name, OffsetDeleteResponseTopic(name=name))
+        elif partition.partition_index in existing:
+            known[-1][1].append(partition.partition_index)
+        else:  # a topic that is named again is answered once
+            answer = refused.setdefault(name, OffsetDeleteResponseTopic(name=name))
+            answer.partitions.append(
+                OffsetDeleteResponsePartition(
+                    partition_index=partition.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+            )
+    return [one for one in known if one[1]], refused
 
 
 def error_response(request: Request, code: ErrorCode) -> OffsetDeleteResponse:  # noqa: ARG001
