@@ -3,6 +3,11 @@
 The cut leaves transactions in Prepare: markers are missing in all of their partitions, or in one.
 The next broker on the directory, Apache Kafka 4.3 or Barnabas, writes them before it lets their
 producers go on: readers and the group see each outcome, and an EndTxn that is asked again gets it.
+
+Kafka at times breaks this promise: a broker that loads the transactions while it is fenced again at
+its start finds no leader for their partitions, takes these for deleted and writes Complete without
+a marker (TransactionMarkerChannelManager: "likely deleted already and hence can be skipped").
+Readers then wait for ever. How many it loses so is a matter of milliseconds; the rest is looked at.
 """
 
 import time
@@ -18,7 +23,7 @@ from tests.interop.group_requests import State
 from tests.interop.oracle.kafka import KafkaNode, libs
 from tests.interop.test_transactions_move import UNHURRIED, Left, is_open, move
 from tests.interop.transaction_brokers import ready
-from tests.interop.transaction_requests import TIMEOUT_S, until
+from tests.interop.transaction_requests import POLL_S, TIMEOUT_S, until
 from tests.interop.transactor import Transactor
 from tests.support.under_test import broker_on
 
@@ -33,6 +38,7 @@ ENDS = {  # id: its outcome, and the version of its EndTxn
 }
 NAMES = {name: name.replace(", ", "-") for name in (*ENDS, "idle", "open")}
 RECORDED_S = 0.5  # in which the record of an open transaction is written
+MARKED_S = 5  # in which Kafka, that has written Complete, has written its markers, or never will
 
 
 def leave(state: State) -> Left:
@@ -100,10 +106,24 @@ def is_stable(t: Transactor, partition: int) -> bool:
     return bool(high_watermark == last_stable_offset)
 
 
-def go_on(left: Left) -> None:
+def is_lost(t: Transactor) -> bool:
+    """Whether a Kafka has ended a transaction without its markers."""
+    until(lambda: t.state_name().startswith("Complete"), "the end")
+    deadline = time.monotonic() + MARKED_S
+    while not all(is_stable(t, partition) for partition in (0, 1)):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(POLL_S)
+    return False
+
+
+def go_on(left: Left, *, in_kafka: bool) -> None:
     """See that all is ended as it was decided, and go on."""
+    lost = {name for name in ENDS if in_kafka and is_lost(left[name])}
+    assert lost < ENDS.keys()
     for name, (outcome, version) in ENDS.items():
-        see_ended(left[name], outcome, version)
+        if name not in lost:
+            see_ended(left[name], outcome, version)
     t = left["open"]
     assert t.state_name() == "Ongoing"
     assert is_open(t)
@@ -138,7 +158,7 @@ def test_the_next_broker_ends_what_is_prepared(tmp_path: Path, first: str, secon
         both[second].start()
         with Connection(both[second].address, TIMEOUT_S) as connection:
             move(left, State(connection, {}))
-            go_on(left)
+            go_on(left, in_kafka=second == "kafka")
     finally:
         for broker in both.values():
             if broker.running:
