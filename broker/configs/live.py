@@ -9,7 +9,8 @@ To apply a change, the broker builds its configuration again from its static set
 recorded configs, notifies the listeners, and gives each log its topic's configuration. A topic
 created in the meantime uses the new defaults. A change for all topics reaches some after the others
 if there are very many. Of very many resources, some are changed after the
-others, so that the loop turns in between; as in Kafka, their changes are not one. A recorded value
+others, so that the loop turns in between; as in Kafka, their changes are not one. If some cannot be
+recorded, those before them are changed, and those after them are not tried. A recorded value
 that cannot be used (Kafka may have accepted it) is reported and ignored, and does not keep a broker
 from starting, unless a listener would then take clients whose certificates it was told to require.
 
@@ -46,6 +47,7 @@ from broker.configs.rows import (
     resource_rows,
     topic_rows,
 )
+from broker.error_mapping import error_code_of
 from broker.metadata.controller import ConfigChange, Controller
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, TopicInfo
 from broker.metadata.topic_rules import TopicError
@@ -206,8 +208,9 @@ class Configs:
     ) -> list[TopicError | None]:
         """Change each resource separately; return its error, or None, in their order.
 
-        Returns when the changes are durable and in effect. Raises LogFailed, or TopicError if the
-        metadata log cannot be made durable.
+        Returns when the changes are durable and in effect. Raises LogFailed, or TopicError if they
+        are too many or the metadata log cannot be made durable; once some have been made, that is
+        the error of the others.
         """
         if self.certificates is None:
             return await self._alter(resources, validate_only=validate_only)
@@ -247,7 +250,16 @@ class Configs:
             if start:
                 await asyncio.sleep(0)
             some = resources[start : start + TOGETHER]
-            outcomes += await self._alter_together(some, twice, validate_only=validate_only)
+            try:
+                outcomes += await self._alter_together(some, twice, validate_only=validate_only)
+            except (StorageError, TopicError) as error:
+                if None not in outcomes:
+                    raise
+                code = error_code_of(error)
+                outcomes += [TopicError(code, str(error))] * len(some)
+                reason = f"Not tried, since a change before it has failed: {error}"
+                outcomes += [TopicError(code, reason)] * (len(resources) - len(outcomes))
+                break
         return outcomes
 
     async def _alter_together(
@@ -279,8 +291,7 @@ class Configs:
             if values:
                 changes.append(ConfigChange(resource.kind, resource.name, values))
         if not validate_only and None in outcomes:  # errors wait for nothing
-            await self._record(changes, partial(self._apply, changes))
-            certificates.use()
+            await self._record(changes, partial(self._apply, changes, certificates))
         return outcomes
 
     async def _prepare(self, resources: Sequence[Resource], state: State) -> CertificateChange:
@@ -290,7 +301,10 @@ class Configs:
             await change.prepare(resource, state)
         return change
 
-    async def _apply(self, changes: Sequence[ConfigChange]) -> None:
+    async def _apply(
+        self, changes: Sequence[ConfigChange], certificates: CertificateChange
+    ) -> None:
+        """Use changes that are durable, perhaps after their client has left."""
         for change in changes:
             resource = f"{RESOURCE_NAMES[change.kind]} {change.name or 'default'}"
             logger.info(
@@ -304,6 +318,7 @@ class Configs:
             topics = list(self._image.topics)
         else:
             topics = [change.name for change in changes if change.kind == CONFIG_TOPIC]
+        certificates.use()
         await self._apply_topics(topics)
 
     async def _apply_topics(self, names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker import metadata_changes
 from broker.configs import live
 from broker.configs.changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
 from broker.configs.rows import ConfigSource
@@ -21,6 +22,7 @@ from storage.log import Log
 from tests.support.broker_rig import Rig, batch
 from tests.support.certificates import Authority
 from tests.support.rig_client import create, produce
+from tests.support.slow_metadata import hold
 
 
 @pytest.fixture
@@ -335,6 +337,22 @@ async def test_changes_of_a_listeners_tls_at_the_same_time_build_on_each_other(
     settings = tls_of(tls_rig).settings
     assert settings.client_auth == "none"
     assert settings.enabled_protocols == ("TLSv1.3",)
+
+
+async def test_a_change_of_tls_whose_client_has_left_takes_effect_as_a_whole(
+    tls_rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes longer than a client waits, and is recorded: late is not failed (I15)."""
+    monkeypatch.setattr(metadata_changes, "METADATA_TIMEOUT_MS", 20)
+    slow = hold(monkeypatch.setattr)
+    with pytest.raises(TopicError) as refused:
+        await tls_rig.services.configs.alter([Resource(CONFIG_BROKER, "1", [OPEN])])
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert tls_of(tls_rig).settings.client_auth == "required"
+    slow.release()
+    await tls_rig.services.topics.finish()
+    assert tls_rig.services.config.tls["SSL"].client_auth == "none"
+    assert tls_of(tls_rig).settings.client_auth == "none"
 
 
 async def test_a_change_for_all_topics_takes_turns(rig: Rig, monkeypatch: Any) -> None:

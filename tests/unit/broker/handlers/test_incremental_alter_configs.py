@@ -9,6 +9,7 @@ from broker.configs.changes import GROUP, Operation, Resource
 from broker.configs.live import TOGETHER
 from broker.handlers.incremental_alter_configs import error_response
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
+from broker.metadata.topic_rules import RECORDS_PER_REQUEST_MAX
 from protocol.errors import ErrorCode
 from protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -112,6 +113,29 @@ async def test_very_many_resources_are_changed_some_after_the_others(rig: Rig) -
     ]  # fmt: skip
     assert rig.services.configs.names(GROUP) == [*groups[1:], "late"]
     assert seen == {0, TOGETHER - 1, 2 * TOGETHER - 1, 2 * TOGETHER}
+
+
+async def test_what_was_changed_before_a_refusal_of_many_is_said_to_be_changed(rig: Rig) -> None:
+    """A request of many resources is recorded in parts, and one part may have too many records."""
+    change = ("consumer.session.timeout.ms", SET, "50000")
+    groups = [f"g{number}" for number in range(TOGETHER + 1)]
+    foreign = [(f"plugin.{number}", SET, "v") for number in range(RECORDS_PER_REQUEST_MAX + 1)]
+    first, last = groups[:TOGETHER], groups[TOGETHER:]
+    after = [f"late{number}" for number in range(TOGETHER)]
+    answers = await alter(
+        rig,
+        *(resource(GROUP, name, change) for name in first),
+        resource(CONFIG_BROKER, "", *foreign),
+        *(resource(GROUP, name, change) for name in [*last, *after]),
+    )
+    forbidden = ErrorCode.POLICY_VIOLATION
+    codes = {answer.resource_name: answer.error_code for answer in answers}
+    assert codes == dict.fromkeys(first, 0) | dict.fromkeys(["", *last, *after], forbidden)
+    assert rig.services.configs.names(GROUP) == first
+    not_tried = [
+        answer.resource_name for answer in answers if "Not tried" in (answer.error_message or "")
+    ]
+    assert not_tried == after[-2:]
 
 
 async def test_the_loop_turns_while_very_many_resources_are_validated(rig: Rig) -> None:
