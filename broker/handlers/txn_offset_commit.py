@@ -211,7 +211,7 @@ def _sort_out(
         yield 0
     if existing:
         found.known.append(TxnOffsetCommitRequestTopic(name=asked.name, partitions=existing))
-    if missing:
+    if missing or asked.name not in found.ids:  # it is answered, also without partitions
         found.refused.append(TxnOffsetCommitResponseTopic(name=asked.name, partitions=missing))
 
 

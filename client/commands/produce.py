@@ -17,7 +17,9 @@ import signal
 import sys
 from base64 import b64decode
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from functools import partial
+from math import isfinite
 from typing import IO, Any, Final, NamedTuple, Self
 
 import click
@@ -332,7 +334,9 @@ class Reader:
 
     def _of_json(self, line: bytes) -> dict[str, Any]:
         try:
-            found = json.loads(line)
+            found = json.loads(line, parse_float=_unaltered, parse_constant=_refused)
+        except AlteredNumber:
+            raise
         except ValueError as error:
             raise ValueError(f"it is not JSON: {error}") from error
         except RecursionError:
@@ -357,6 +361,26 @@ class Reader:
             "timestamp_ms": numbers["timestamp"],
             "partition": numbers["partition"],
         }
+
+
+class AlteredNumber(ValueError):
+    """A number that would not be in the record as it is in the line."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"the number {text} would be altered: write it in quotes")
+
+
+def _unaltered(text: str) -> float:
+    """Return a number with a fraction or an exponent, unless a float has another value."""
+    number = float(text)
+    if not isfinite(number) or Decimal(repr(number)) != Decimal(text):
+        raise AlteredNumber(text)
+    return number
+
+
+def _refused(text: str) -> float:
+    """Refuse NaN and Infinity, which JSON does not have."""
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -114,6 +114,8 @@ class Connection:
             self._socket = socket.create_connection((host, port), self._timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._encrypt(host)
+        except UnicodeError as error:  # of IDNA, before a name is looked up
+            raise BrokerError(f"{host!r} is no name of a host: {error}") from error
         except OSError as error:
             self.close()
             raise BrokerError(

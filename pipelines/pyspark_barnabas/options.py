@@ -218,8 +218,10 @@ def _subscription(settings: Settings) -> Subscription:
 
 def _assigned(value: Any) -> tuple[TopicPartition, ...]:
     try:
-        found = [(str(topic), int(index)) for topic, indexes in value.items() for index in indexes]
-    except (AttributeError, TypeError, ValueError):
+        found = [(str(topic), index) for topic, indexes in value.items() for index in indexes]
+    except (AttributeError, TypeError):
+        found = []
+    if not all(type(index) is int for _, index in found):  # not the characters of "12", nor 0.5
         found = []
     return tuple(sorted(set(found)))
 
@@ -250,15 +252,18 @@ def _place(settings: Settings, side: str, default: int) -> Place:
 
 
 def _each(value: Any, name: str, lowest: int) -> tuple[tuple[TopicPartition, int], ...]:
+    form = f'{name} is not of the form {{"topic": {{"0": 23, "1": -2}}}}'
     try:
         found = {
-            (str(topic), int(index)): int(number)
+            (str(topic), int(index)): number
             for topic, numbers in value.items()
             if topic != TOPIC_IDS  # allowed, so that offsets of a stream's progress can be used
             for index, number in numbers.items()
         }
     except (AttributeError, TypeError, ValueError):
-        raise BadOption(f'{name} is not of the form {{"topic": {{"0": 23, "1": -2}}}}') from None
+        raise BadOption(form) from None
+    if not all(type(number) is int for number in found.values()):
+        raise BadOption(form)
     low = {at: number for at, number in found.items() if number < lowest}
     if low:
         raise BadOption(f"{name} holds {min(low.values())}, expected at least {lowest}")

@@ -115,11 +115,26 @@ def test_json_out_is_json_in():
     "line",
     [b"", b"5", b"{}", b'{"value": 1, "timestamp": "now"}', b'{"value": 1, "headers": {"a": 1}}',
      b'{"value": 1, "headers": [["\\ud800", null]]}', b'{"value": "\\ud800"}',
-     b'{"value": {"base64": "?"}}', b'{"value": 1, "partition": true}', b"\xff"],
+     b'{"value": {"base64": "?"}}', b'{"value": 1, "partition": true}', b"\xff",
+     b'{"value": NaN}', b'{"value": {"a": [-Infinity]}}'],
 )  # fmt: skip
 def test_an_invalid_record_is_refused(line):
     with pytest.raises(ValueError):
         Reader(None, [], as_json=True).record(line)
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e400", "0.12345678901234567890", "1e-400"])
+def test_a_number_that_no_float_is_equal_to_is_refused(number):
+    """Else the record would have another number than the line."""
+    line = b'{"value": {"price": [%s]}}' % number.encode()
+    with pytest.raises(ValueError, match=f"^the number {number} would be altered: write it"):
+        Reader(None, [], as_json=True).record(line)
+
+
+def test_other_numbers_are_in_the_record_as_in_the_line():
+    value = b"[0.1, 1e+22, -0.0, 123456789012345678901234567890, 1.7976931348623157e+308]"
+    line = b'{"value": %s}' % value
+    assert Reader(None, [], as_json=True).record(line)["value"] == value
 
 
 @pytest.mark.parametrize(

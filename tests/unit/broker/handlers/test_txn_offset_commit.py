@@ -113,6 +113,13 @@ async def test_unknown_topics_and_partitions_come_first_in_the_answer(rig, produ
     assert await committed(rig) == {("t", 0): 1, ("t", 1): 1}
 
 
+async def test_an_unknown_topic_without_partitions_is_answered(rig, producer):
+    """As in Kafka; one that exists is not."""
+    topics = [TxnOffsetCommitRequestTopic(name=name) for name in ("nope", "t")]
+    response = handle(request_of(producer, topics=topics), rig.services)
+    assert [(topic.name, topic.partitions) for topic in response.topics] == [("nope", [])]
+
+
 async def test_unknown_topics_alone_join_no_transaction(rig, producer):
     assert await commit(producer, ("no", 0, 1)) == [("no", 0, UNKNOWN_TOPIC)]
     assert rig.services.transactions.find("x").partition_count == 0

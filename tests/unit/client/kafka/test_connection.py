@@ -137,6 +137,12 @@ def test_a_refusal_of_the_versions_is_reported():
         ask(broker.address)
 
 
+@pytest.mark.parametrize("host", ["é" * 70, "a" * 70, "a..b"])
+def test_what_cannot_be_the_name_of_a_host_is_refused_in_one_sentence(host):
+    with pytest.raises(BrokerError, match=r"is no name of a host|no broker answers"):
+        ask(f"{host}:9092")
+
+
 def test_an_unreachable_broker_is_reported_with_what_to_check():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
