@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.simulation.old_logs import OldLog
     from tests.simulation.plan import Plan
     from tests.simulation.record import Record
-    from tests.simulation.world import World
+    from tests.simulation.world import Waiter, World
 
 KAFKA_PORT = 9092
 MSGPACK_PORT = 9094
@@ -61,6 +61,12 @@ class Context:
     clock_leaps: int = 0
     # What the clients know of topics, by name; the clients' modules say what is in it.
     topics: Any = None
+    wishes: list[Waiter] = field(default_factory=list)  # that faults await: what a story wishes
+
+    def wish(self, what: str) -> None:
+        """Let a fault happen now that waits for that; "" lets it wait no longer."""
+        if self.wishes:
+            self.wishes.pop().set(what)
 
     def flips_in(self, topic: str, partition: int, topic_id: bytes) -> list[Flip]:
         """Return the bits that have flipped in a partition of the topic with that id."""

@@ -72,6 +72,10 @@ def _nobody_cares(_path: str) -> None:
     """Take the news."""
 
 
+def _nobody_renames(_old: str, _new: str) -> None:
+    """Take the news."""
+
+
 class SimDisk(MemoryFileSystem):
     """See the module. `rng` decides how long calls take and which pages are cold."""
 
@@ -89,9 +93,10 @@ class SimDisk(MemoryFileSystem):
         self.watch = LoopWatch(self._is_on_loop)
         self.order = OrderWatch(self.directory)
         self.ends = EndWatch(partial(find, self._root))
-        # Who hears of syncs that begin, of a path, and of those that went well.
+        # Who hears of syncs that begin, of a path, of those that went well, and of renames.
         self.syncs: Callable[[str], None] = _nobody_cares
         self.has_synced: Callable[[], None] = _nobody_waits
+        self.renames: Callable[[str, str], None] = _nobody_renames
         self.harmed: set[str] = set()  # partitions' directories, "" for others
         self.failed: set[str] = set()  # those of them where a call has failed
         self.delayed: set[str] = set()  # the same, where a call took long
@@ -221,6 +226,7 @@ class SimDisk(MemoryFileSystem):
     def rename(self, old: str, new: str) -> None:
         super().rename(old, new)
         self.order.renamed(old, new)
+        self.renames(old, new)
 
     def replace(self, path: str, data: bytes) -> None:
         super().replace(path, data)

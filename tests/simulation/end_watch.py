@@ -6,6 +6,7 @@ tears then. So the order of the writes is looked at instead, whether the power i
 
     a marker of TV1                          its decision is on the disk
     Complete, and all later records of an id   so are the markers of the end before
+    data behind the end of one of TV1, at its epoch    so is a later record of the id
     a recovery point above a marker            so is its decision
 
 Only appends count: a recovery writes what it has read once more, and compaction writes copies.
@@ -38,6 +39,7 @@ BATCH_BYTES_MAX: Final = 1 << 20  # decompressed
 _LOG: Final = f".{filenames.LOG}"
 _CONTROL: Final = 0x20  # in the lower byte of a batch's attributes
 _ATTRIBUTES_AT: Final = 22
+_COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 Place = tuple[str, int]  # topic and partition
 
 
@@ -69,6 +71,13 @@ class _End(NamedTuple):
     markers: dict[Place, list[_Written]]  # of this outcome: an operator may write more by hand
 
 
+class _Ended(NamedTuple):
+    """An end of TV1: data at its epoch without a later record would be taken for those it ended."""
+
+    epoch: int
+    later: _Written | None  # the record of the id that followed
+
+
 class EndWatch:
     """See the module. `found` holds the objections.
 
@@ -81,12 +90,14 @@ class EndWatch:
         self._inode_at = inode_at
         self._ends: dict[str, _End] = {}  # by transactional id
         self._ids: dict[int, str] = {}  # by producer id: those that are being ended
+        self._ended: dict[int, _Ended] = {}  # by producer id
 
     def new_process(self) -> None:
         """Begin anew."""
         self.is_there = None
         self._ends.clear()
         self._ids.clear()
+        self._ended.clear()
 
     def appended(self, path: str, inode: Inode, position: int, buffer: Buffer) -> None:
         """Look at bytes that were written behind the end of a file."""
@@ -102,6 +113,8 @@ class EndWatch:
                 self._states(written)
             elif len(data) > _ATTRIBUTES_AT and data[_ATTRIBUTES_AT] & _CONTROL:
                 self._marker((parsed.topic, parsed.partition), written)
+            elif self._ended:
+                self._data(posixpath.basename(posixpath.dirname(path)), data)
         except (RecordError, DecodeError):
             return  # the judges of files object to what cannot be read
 
@@ -124,6 +137,19 @@ class EndWatch:
     def _object(self, what: str) -> None:
         if len(self.found) < LISTED_MAX:
             self.found.append(what)
+
+    def _data(self, log: str, data: bytes) -> None:
+        header = read_header(data)
+        ended = self._ended.get(header.producer_id)
+        if ended is None or not header.is_transactional or ended.epoch != header.producer_epoch:
+            return
+        if ended.later is None or ended.later.is_missing:
+            self._object(
+                f"data of producer {header.producer_id} are in {log}, and no record of its id is on"
+                f" the disk behind the end of TV1 with epoch {ended.epoch}"
+            )
+        else:
+            del self._ended[header.producer_id]
 
     def _marker(self, place: Place, written: _Written) -> None:
         marker = read_marker(written.data)
@@ -156,9 +182,17 @@ class EndWatch:
         if before is not None:
             self._ids.pop(before.value.producer_id, None)
             self._look_at_markers(name, before)
-        if value is not None and TransactionState(value.transaction_status).is_prepared:
+        if value is None:
+            return
+        state, producer_id = TransactionState(value.transaction_status), value.producer_id
+        if state.is_prepared:
             self._ends[name] = _End(value, written, {})
-            self._ids[value.producer_id] = name
+            self._ids[producer_id] = name
+        is_end = state.is_prepared or state in _COMPLETE
+        if is_end and value.client_transaction_version < TV2:
+            self._ended[producer_id] = _Ended(value.producer_epoch, None)
+        elif (ended := self._ended.get(producer_id)) and ended.later is None:
+            self._ended[producer_id] = ended._replace(later=written)
 
     def _look_at_markers(self, name: str, end: _End) -> None:
         assert self.is_there is not None

@@ -28,6 +28,7 @@ network end by themselves, all of them at the finale.
     accept error      no descriptors for new connections
     clock jump        the wall clock is set
     network cut       some connections are reset
+    wish              a story says when the broker ends, and how (`tests.simulation.wishes`)
 """
 
 from __future__ import annotations
@@ -35,60 +36,47 @@ from __future__ import annotations
 import errno
 import random
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from storage.files import filenames
 from tests.simulation.bad_starts import Saved, may_change, ruin
-from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
-from tests.simulation.disk import SimDisk
-from tests.simulation.disk_content import entries
 from tests.simulation.emptied_marker import add_marker
+from tests.simulation.end_faults import (
+    SLOWEST_NS,
+    cut_in_a_transaction,
+    ending_with_a_transaction,
+    error_at_an_end,
+    slow_log_at_an_end,
+)
 from tests.simulation.judges import quiet
 from tests.simulation.left_files import leave_files
 from tests.simulation.left_groups import leave_offsets
 from tests.simulation.life import DATA
 from tests.simulation.lost_files import lose_files
-from tests.simulation.network import Network
 from tests.simulation.old_logs import leave_old_log
-from tests.simulation.plan import FaultPlan
-from tests.simulation.world import MS, US, TimedOut, World
-from tests.support.memory_inodes import Directory
+from tests.simulation.plan import WISH, FaultPlan
+from tests.simulation.stage import (
+    LOST_DOWN_MS,
+    Change,
+    Fault,
+    Stage,
+    change_while_down,
+    down_ms,
+    files_of,
+    is_down,
+    until,
+)
+from tests.simulation.wishes import wish
+from tests.simulation.world import MS, US
 
-SLOWEST_NS: Final = 15_000 * MS  # of a sync, about: the finale rests for longer
-ASKED_WITHIN_MS: Final = 5_000
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
-LOST_DOWN_MS: Final = 20
 BAD_STOP_CHANCE: Final = 0.15  # that the disk fails when the broker stops
 LOCKED_CHANCE: Final = 0.1
-WIDE_CHANCE: Final = 0.7  # that the end of a life waits for a commit in several partitions
 REFUSALS: Final = ("CorruptMetadata", "DirectoryLocked")
-
-
-class Stage(Protocol):
-    """What faults act on."""
-
-    world: World
-    disk: SimDisk
-    network: Network
-    clock: SimClock
-    context: Context
-
-    def end_life(self, *, cuts_power: bool, down_ms: int, next_ns: int | None) -> None:
-        """Kill the broker, and start it after `down_ms`; kill that one `next_ns` after."""
-        ...
-
-    def stop_life(self, signals: list[tuple[int, int]], down_ms: int) -> None:
-        """Send signals, each after some milliseconds, and start the broker after `down_ms`."""
-        ...
-
-
-Fault = Callable[[Stage, random.Random], Awaitable[None]]
 
 
 async def run_fault(stage: Stage, plan: FaultPlan) -> None:
@@ -104,150 +92,16 @@ async def run_fault(stage: Stage, plan: FaultPlan) -> None:
     await KINDS[plan.kind](stage, stage.world.chance(plan.name))
 
 
-def _down_ms(chance: random.Random) -> int:
-    return chance.choice((1, 50, 1_000, 20_000))
-
-
 def _ending(*, cuts_power: bool, again: bool) -> Fault:
     async def end(stage: Stage, chance: random.Random) -> None:
         next_ns = chance.choice((100 * US, 2 * MS, 20 * MS, 200 * MS))
         stage.end_life(
             cuts_power=cuts_power,
-            down_ms=_down_ms(chance),
+            down_ms=down_ms(chance),
             next_ns=chance.randrange(next_ns) if again else None,
         )
 
     return end
-
-
-def _ending_with_a_transaction(*, cuts_power: bool) -> Fault:
-    """Return the end of a life that comes while a transaction is being ended."""
-
-    async def end(stage: Stage, chance: random.Random) -> None:
-        if not await _is_asked(stage, chance):
-            return
-        await chance.choice(_MOMENTS)(stage, chance)
-        if not stage.context.is_finale:
-            stage.end_life(cuts_power=cuts_power, down_ms=_down_ms(chance), next_ns=None)
-
-    return end
-
-
-async def _cut_in_a_transaction(stage: Stage, chance: random.Random) -> None:
-    """Cut the power soon after data were acknowledged in partitions that are new to it."""
-    grown, must_be_begun = stage.world.waiter(), chance.random() < 0.5
-
-    def growing(is_begun: bool) -> None:
-        if is_begun or not must_be_begun:
-            grown.set()
-
-    stage.context.record.growing = growing
-    with suppress(TimedOut):
-        await stage.world.wait(grown, ASKED_WITHIN_MS)
-        await stage.world.sleep_ms(chance.choice((0, 0, 10, 50)))
-        if not stage.context.is_finale:
-            down_ms = chance.choice((1, 50, 200))  # its client may go on
-            stage.end_life(cuts_power=True, down_ms=down_ms, next_ns=None)
-
-
-async def _is_asked(stage: Stage, chance: random.Random) -> bool:
-    """Wait until an EndTxn is sent; return whether one was."""
-    asked, only_wide = stage.world.waiter(), chance.random() < WIDE_CHANCE
-
-    def ending(is_wide: bool) -> None:
-        if is_wide or not only_wide:
-            asked.set()
-
-    stage.context.record.ending = ending
-    try:
-        await stage.world.wait(asked, ASKED_WITHIN_MS)
-    except TimedOut:
-        return False
-    return True
-
-
-async def _error_at_an_end(stage: Stage, chance: random.Random) -> None:
-    """Let a log fail among those to which the end of a transaction writes."""
-    if not await _is_asked(stage, chance) or stage.context.is_finale:
-        return
-    error = chance.choice((errno.EIO, errno.EIO, errno.ENOSPC))
-    stage.context.injected |= {quiet.DISK, quiet.FULL} if error == errno.ENOSPC else {quiet.DISK}
-    stage.disk.fail(
-        chance.choice(("pwrite", "fdatasync", "fdatasync")),
-        nth=chance.choice((1, 1, 2, 3)),
-        error=error,
-        path_part=chance.choice(("", "ledger", "ledger", "__consumer_offsets", TRANSACTION_TOPIC)),
-        bytes_written=chance.choice((0, 0, 40, 0.5)),
-        until_ns=_until(stage, chance, (500, 5_000)),
-    )
-
-
-async def _slow_log_at_an_end(stage: Stage, chance: random.Random) -> None:
-    """Keep a decision from the disk while its markers come there, or the other way round."""
-    if not await _is_asked(stage, chance) or stage.context.is_finale:
-        return
-    stage.context.injected.add(quiet.SLOW)
-    longest = SLOWEST_NS / stage.disk.shape.fsync_ns
-    stage.disk.slow(
-        min(chance.choice((30, 300)), longest),
-        path_part=chance.choice((TRANSACTION_TOPIC, TRANSACTION_TOPIC, "ledger")),
-        until_ns=_until(stage, chance, (500, 5_000)),
-    )
-
-
-async def _some_time(stage: Stage, chance: random.Random) -> None:
-    flushes = chance.choice((1, 3, 6)) * stage.context.plan.shape.fsync_ns
-    await stage.world.sleep_ms(chance.randrange(flushes + 2 * MS) / MS)
-
-
-async def _some_syncs(stage: Stage, chance: random.Random) -> None:
-    """Wait until the first syncs have ended that the transaction waits for, and others have not."""
-    left, ended = chance.choice((1, 1, 2, 3)), stage.world.waiter()
-
-    def has_synced() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            ended.set()
-
-    stage.disk.has_synced = has_synced
-    with suppress(TimedOut):
-        await stage.world.wait(ended, ASKED_WITHIN_MS)
-
-
-async def _while_it_is_decided(stage: Stage, chance: random.Random) -> None:
-    """Wait until the log of the coordinator is being synced, and whatever is synced beside it."""
-    await _while_is_synced(stage, chance, lambda path: TRANSACTION_TOPIC in path)
-
-
-async def _while_it_is_marked(stage: Stage, chance: random.Random) -> None:
-    """Wait until a log is being synced after that of the coordinator: perhaps it gets a marker."""
-    is_decided = False
-
-    def is_meant(path: str) -> bool:
-        nonlocal is_decided
-        is_decided = is_decided or TRANSACTION_TOPIC in path
-        return is_decided and TRANSACTION_TOPIC not in path
-
-    await _while_is_synced(stage, chance, is_meant)
-
-
-async def _while_is_synced(
-    stage: Stage, chance: random.Random, is_meant: Callable[[str], bool]
-) -> None:
-    begins = stage.world.waiter()
-
-    def syncs(path: str) -> None:
-        if is_meant(path):
-            begins.set()
-
-    stage.disk.syncs = syncs
-    with suppress(TimedOut):
-        await stage.world.wait(begins, ASKED_WITHIN_MS)
-    await stage.world.sleep_ms(chance.randrange(stage.context.plan.shape.fsync_ns) / MS)
-
-
-_MOMENTS: Final = (_some_time, _some_syncs, _while_it_is_decided, _while_it_is_marked)
 
 
 async def _stop(stage: Stage, chance: random.Random) -> None:
@@ -256,7 +110,7 @@ async def _stop(stage: Stage, chance: random.Random) -> None:
     signals = [(0, int(signal.SIGTERM))]
     again = chance.choice((0, 0, 1, 1, 2))
     signals += [(chance.choice((0, 5, 200)), int(signal.SIGINT)) for _ in range(again)]
-    stage.stop_life(signals, _down_ms(chance))
+    stage.stop_life(signals, down_ms(chance))
 
 
 _OPERATIONS: Final = (
@@ -282,17 +136,13 @@ async def _disk_error(stage: Stage, chance: random.Random) -> None:
         forever=chance.random() < 0.3,
         count=chance.choice((1, 1, 3)),
         bytes_written=chance.choice((0, 0, 1, 40, 0.5)),
-        until_ns=_until(stage, chance, (10, 500, 5_000)),
+        until_ns=until(stage, chance, (10, 500, 5_000)),
     )
-
-
-def _until(stage: Stage, chance: random.Random, times_ms: tuple[int, ...]) -> int:
-    return stage.world.now_ns + chance.choice(times_ms) * MS
 
 
 async def _disk_full(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.FULL)
-    stage.disk.full(chance.choice((0, 100, 2_000)), _until(stage, chance, (50, 1_000, 5_000)))
+    stage.disk.full(chance.choice((0, 100, 2_000)), until(stage, chance, (50, 1_000, 5_000)))
 
 
 async def _few_descriptors(stage: Stage, chance: random.Random) -> None:
@@ -310,14 +160,14 @@ async def _slow_disk(stage: Stage, chance: random.Random) -> None:
         min(chance.choice((3, 30, 300)), longest),
         op=chance.choice(("syncs", "syncs", "any", "reads")),
         path_part=chance.choice(("", "-0/")),
-        until_ns=_until(stage, chance, (500, 5_000)),
+        until_ns=until(stage, chance, (500, 5_000)),
     )
 
 
 async def _stuck_disk(stage: Stage, chance: random.Random) -> None:
     stage.context.injected.add(quiet.SLOW)
     stage.disk.stick(
-        _until(stage, chance, (2_000, 40_000, 120_000)),
+        until(stage, chance, (2_000, 40_000, 120_000)),
         path_part=chance.choice(("", "-0/", "__cluster_metadata", "__cluster_metadata")),
     )
 
@@ -328,9 +178,6 @@ async def _flip(stage: Stage, chance: random.Random) -> None:
         stage.context.injected.add(quiet.FLIP)
         stage.context.flips.append(flip)
         stage.context.damaged.add(flip.partition)
-
-
-Change = Callable[[Directory, random.Random], str]
 
 
 def _lose(_context: Context) -> Change:
@@ -352,36 +199,15 @@ def _while_down(change_of: Callable[[Context], Change]) -> Fault:
             stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
         else:
             stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-        if await _is_down(stage):
-            stage.context.has_lost_files = True
-            before = _files(stage)
-            change = change_of(stage.context)
-            stage.disk.change(DATA, lambda directory: change(directory, chance))
-            now = _files(stage)
-            stage.context.spoilt |= {
-                path: now[path] for path in now if now[path] != before.get(path)
-            }
+        await change_while_down(stage, chance, change_of)
 
     return end
-
-
-async def _is_down(stage: Stage) -> bool:
-    """Wait until the broker is down; say whether a fault may do something to its files."""
-    while stage.context.life is not None:
-        await stage.world.sleep_ms(LOST_DOWN_MS / 2)
-    return not stage.context.is_finale and not stage.context.ruin
-
-
-def _files(stage: Stage) -> dict[str, bytes]:
-    """Return the bytes of every file, by path below the data directory: no fault hits this."""
-    found = entries(stage.disk.directory(DATA))
-    return {path: content for path, content in found if content is not None}
 
 
 async def _bad_start(stage: Stage, chance: random.Random) -> None:
     """Ruin the directory while the broker is down, and mend it when a start was refused."""
     stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-    if not await _is_down(stage):
+    if not await is_down(stage):
         return
     context, disk = stage.context, stage.disk
     saved = Saved(disk.directory(DATA))
@@ -396,7 +222,7 @@ async def _bad_start(stage: Stage, chance: random.Random) -> None:
         if not what:
             return
     context.ruin = what
-    before, first = _files(stage), len(context.lives)
+    before, first = files_of(stage), len(context.lives)
     others = len(context.power_cuts_ns), len(context.flips)
     while context.ruin and not context.is_finale:
         await stage.world.sleep_ms(LOST_DOWN_MS / 2)
@@ -409,7 +235,7 @@ async def _bad_start(stage: Stage, chance: random.Random) -> None:
     context.ruin = ""
     if lock is not None:
         lock.close()
-    after = _files(stage)
+    after = files_of(stage)
     if others != (len(context.power_cuts_ns), len(context.flips)):
         after = before  # the change may be another fault's
     changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
@@ -420,13 +246,13 @@ async def _bad_start(stage: Stage, chance: random.Random) -> None:
 
 async def _emptied_marker(stage: Stage, chance: random.Random) -> None:
     stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-    if await _is_down(stage):
+    if await is_down(stage):
         stage.disk.change(DATA, lambda directory: add_marker(directory, chance))
 
 
 async def _left_offsets(stage: Stage, chance: random.Random) -> None:
     stage.end_life(cuts_power=False, down_ms=LOST_DOWN_MS, next_ns=None)
-    if await _is_down(stage):
+    if await is_down(stage):
         directory = stage.disk.directory(DATA)
         said, commit = leave_offsets(directory, chance, stage.world.now_ns)
         stage.disk.change(DATA, lambda _directory: said)
@@ -436,7 +262,7 @@ async def _left_offsets(stage: Stage, chance: random.Random) -> None:
 
 async def _old_log(stage: Stage, chance: random.Random) -> None:
     stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
-    if await _is_down(stage):
+    if await is_down(stage):
         directory = stage.disk.directory(DATA)
         said, log = leave_old_log(directory, chance)
         stage.disk.change(DATA, lambda _directory: said)
@@ -463,11 +289,11 @@ async def _network_cut(stage: Stage, chance: random.Random) -> None:
 
 KINDS: Final[dict[str, Fault]] = {
     "kill": _ending(cuts_power=False, again=False),
-    "kill at an end": _ending_with_a_transaction(cuts_power=False),
-    "power cut at an end": _ending_with_a_transaction(cuts_power=True),
-    "power cut in a transaction": _cut_in_a_transaction,
-    "slow log at an end": _slow_log_at_an_end,
-    "disk error at an end": _error_at_an_end,
+    "kill at an end": ending_with_a_transaction(cuts_power=False),
+    "power cut at an end": ending_with_a_transaction(cuts_power=True),
+    "power cut in a transaction": cut_in_a_transaction,
+    "slow log at an end": slow_log_at_an_end,
+    "disk error at an end": error_at_an_end,
     "recovery kill": _ending(cuts_power=False, again=True),
     "power cut": _ending(cuts_power=True, again=False),
     "recovery cut": _ending(cuts_power=True, again=True),
@@ -487,4 +313,5 @@ KINDS: Final[dict[str, Fault]] = {
     "accept error": _accept_error,
     "clock jump": _clock_jump,
     "network cut": _network_cut,
+    WISH: wish,
 }

@@ -23,7 +23,8 @@ from tests.simulation.clients.kinds import KINDS
 from tests.simulation.clock import SimClock
 from tests.simulation.context import Context
 from tests.simulation.disk import SimDisk
-from tests.simulation.faults import SLOWEST_NS, run_fault
+from tests.simulation.end_faults import SLOWEST_NS
+from tests.simulation.faults import run_fault
 from tests.simulation.formatted import formatted
 from tests.simulation.judges import files, quiet
 from tests.simulation.judges.liveness import BOUND_MS
@@ -31,7 +32,7 @@ from tests.simulation.left_files import leave_files
 from tests.simulation.life import DATA, End, Life, loaded_from
 from tests.simulation.network import Network
 from tests.simulation.panel import Panel
-from tests.simulation.plan import LATE_IDS, STORIES, ClientPlan, Plan
+from tests.simulation.plan import LATE_IDS, MORE_STORIES, STORIES, WISH, ClientPlan, Plan
 from tests.simulation.record import Record
 from tests.simulation.world import MS, Actor, Defect, Stuck, World
 
@@ -147,8 +148,11 @@ class History:
         """Play the whole history."""
         world = self.world
         actors = [world.spawn(plan.name, self._client(plan)) for plan in self.plan.clients]
-        faults = [world.spawn(plan.name, run_fault(self, plan)) for plan in self.plan.faults]
-        world.spawn("director", self._direct(actors, faults))
+        faults = [
+            (plan.kind, world.spawn(plan.name, run_fault(self, plan))) for plan in self.plan.faults
+        ]
+        awaited = [fault for kind, fault in faults if kind != WISH]
+        world.spawn("director", self._direct(actors, awaited))
         while not self.is_over and len(self.context.lives) < LIVES_MAX:
             self._live()
         if not self.is_over:
@@ -248,7 +252,7 @@ class History:
     async def _told(self, clients: list[Actor]) -> None:
         """Let stories that have begun end, among themselves."""
         plans = zip(self.plan.clients, clients, strict=True)
-        tellers = [client for plan, client in plans if plan.kind in STORIES]
+        tellers = [client for plan, client in plans if plan.kind in (*STORIES, *MORE_STORIES)]
         if all(teller.ended.is_set for teller in tellers):
             return
         for client in clients:

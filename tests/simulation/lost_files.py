@@ -22,10 +22,19 @@ MADE_ANEW: Final = (
 
 def lose_files(directory: Directory, rng: random.Random) -> str:
     """Remove files of some kinds from partitions; say which."""
-    lost: list[str] = []
     kinds, share = rng.choice(MADE_ANEW), rng.choice((0.3, 1.0))
     if filenames.SNAPSHOT not in kinds:  # alone, nothing would vouch for them
         kinds = (*kinds, filenames.TRANSACTION_INDEX)
+    return _lose(directory, rng, kinds, share)
+
+
+def lose_producers(directory: Directory, rng: random.Random) -> str:
+    """Remove what snapshots say of producers from all partitions; say which."""
+    return _lose(directory, rng, (filenames.SNAPSHOT, filenames.PRODUCERS), 1.0)
+
+
+def _lose(directory: Directory, rng: random.Random, kinds: tuple[str, ...], share: float) -> str:
+    lost: list[str] = []
     for name, partition in sorted(directory.live.items(), key=lambda entry: entry[0]):
         parsed = filenames.parse(name)
         if parsed is None or parsed.kind is not Kind.PARTITION:

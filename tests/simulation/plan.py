@@ -213,6 +213,27 @@ STORIES: Final = (
     "changing client",
     "full house",
 )
+# Of these, one is told in some histories.
+MORE_STORIES: Final = (
+    "topic taken again",
+    "careless writer",
+    "hasty compactor",
+    "late opening",
+    "absent partition",
+    "parting pusher",
+    "changing transactor",
+)
+MORE_STORIES_CHANCE: Final = 0.2
+WISH: Final = "wish"  # the fault that a story waits for
+WISHING: Final = frozenset(
+    {
+        "topic taken again",
+        "careless writer",
+        "hasty compactor",
+        "absent partition",
+        "prudent producer",
+    }
+)
 STORIES_MAX: Final = 3
 STORIES_MS: Final = 1_000  # in which stories begin
 PATIENT: Final = "patient member"  # of a group whose offsets expire at once
@@ -223,6 +244,7 @@ def write_plan(seed: str) -> Plan:
     """Return the plan that belongs to a seed."""
     chance = random.Random(f"{seed}/plan")
     settings, tiny, shape = _settings(chance), _tiny(chance), _shape(chance)
+    tiny |= scale.drawn(random.Random(f"{seed}/turns"), scale.TURNS)
     if random.Random(f"{seed}/budget").random() < TIGHT_CHANCE:
         settings["socket.request.max.bytes"] = str(TIGHT_BYTES)
         settings["queued.max.request.bytes"] = str(TIGHT_BYTES)
@@ -267,6 +289,12 @@ def write_plan(seed: str) -> Plan:
         steps = sessions.randint(10, STEPS_MAX)
         clients += (ClientPlan("session fetcher", "session fetcher", steps),)
     clients += _stories(random.Random(f"{seed}/stories"), settings, tiny)
+    clients += _one_more_story(random.Random(f"{seed}/more stories"))
+    faults += tuple(
+        FaultPlan(f"{WISH} of {client.name}", WISH, 0)
+        for client in clients
+        if client.kind in WISHING
+    )
     return Plan(
         seed=seed,
         settings=settings,
@@ -348,6 +376,13 @@ def _stories(
         ClientPlan(kind, kind, chance.choice((1, 1, 2)), chance.randrange(STORIES_MS))
         for kind in kinds
     )
+
+
+def _one_more_story(chance: random.Random) -> tuple[ClientPlan, ...]:
+    if chance.random() >= MORE_STORIES_CHANCE:
+        return ()
+    kind = chance.choice(MORE_STORIES)
+    return (ClientPlan(kind, kind, 1, chance.randrange(STORIES_MS)),)
 
 
 def _faults(chance: random.Random) -> tuple[FaultPlan, ...]:

@@ -112,12 +112,40 @@ SCALES: Final[dict[str, Scale]] = dict(
     )
 )
 
+# How much of what one request names, or one transaction has, is handled in a turn of the loop.
+TURNS: Final[dict[str, Scale]] = dict(
+    (
+        _of("broker.handlers.offset_commit", "PARTITIONS_ON_THE_LOOP", 0),
+        _of("broker.handlers.txn_offset_commit", "PARTITIONS_ON_THE_LOOP", 0),
+        _of("broker.handlers.offset_delete", "PARTITIONS_PER_TURN", 1),
+        _of("broker.handlers.metadata", "NAMES_PER_TURN", 1),
+        _of("broker.handlers.add_partitions_to_txn", "PARTITIONS_PER_TURN", 1),
+        _of("broker.handlers.add_partitions_to_txn", "TRANSACTIONS_PER_TURN", 1),
+        _of("broker.handlers.delete_groups", "NAMES_PER_TURN", 1),
+        _of("broker.handlers.delete_topics", "JUDGED_PER_TURN", 1),
+        _of("broker.handlers.create_topics", "TOPICS_PER_TURN", 1),
+        _of("broker.handlers.create_partitions", "TOPICS_PER_TURN", 1),
+        _of("broker.handlers.write_txn_markers", "PLACES_PER_TURN", 1),
+        _of("broker.topics", "NAMES_PER_TURN", 1),
+        _of("broker.configs.changes", "RESOURCES_PER_TURN", 1),
+        _of("broker.configs.outcomes", "KEYS_PER_TURN", 1),
+        _of("broker.transactions.endings", "PLACES_PER_TURN", 1),
+        _of("broker.transactions.markers", "PLACES_PER_TURN", 1),
+        _of("broker.transactions.markers", "FLUSHES_PER_TURN", 1),
+        _of("broker.transactions.transaction_admission", "PLACES_PER_TURN", 1),
+        _of("broker.transactions.late_logs", "JUDGED_PER_TURN", 1),
+        _of("broker.transactions.timeouts", "LOOKED_AT_PER_TURN", 1),
+        _of("broker.transactions.state_replay", "RECORDS_PER_TURN", 1),
+    )
+)
+ALL: Final = SCALES | TURNS
 
-def drawn(chance: random.Random) -> dict[str, int]:
+
+def drawn(chance: random.Random, scales: Mapping[str, Scale] = SCALES) -> dict[str, int]:
     """Return the constants that a history makes small, with their values."""
     return {
         name: chance.choice(scale.values)
-        for name, scale in SCALES.items()
+        for name, scale in scales.items()
         if chance.random() < SHARE
     }
 
@@ -128,7 +156,7 @@ def scaled(values: Mapping[str, int]) -> Iterator[None]:
     found = [  # all before the first is changed: an import binds what it finds
         (vars(importlib.import_module(path)), name.partition(MARK)[2], value)
         for name, value in values.items()
-        for path in SCALES[name].modules
+        for path in ALL[name].modules
     ]
     before = [(space, attribute, space[attribute]) for space, attribute, _ in found]
     for space, attribute, value in found:

@@ -194,6 +194,44 @@ def test_a_process_does_not_know_what_the_one_before_has_written(disk: SimDisk) 
     assert disk.ends.found == []
 
 
+def data(disk: SimDisk, *, epoch: int = 4) -> None:
+    batch = build(
+        [Record(0, 1, b"k", b"v")],
+        producer_id=7,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    put(disk, DATA, bytes(batch))
+
+
+@pytest.mark.parametrize("last", [PREPARED, COMPLETE])
+@pytest.mark.parametrize("later", ["", "written", "durable"])
+def test_data_behind_an_end_of_tv1_follow_a_record(
+    disk: SimDisk, last: TransactionState, later: str
+) -> None:
+    data(disk)
+    states = state(disk, last, version=0)
+    if later:
+        states = state(disk, TransactionState.EMPTY)
+    if later == "durable":
+        states.fdatasync()
+    data(disk)
+    told = (
+        "data of producer 7 are in t-0, and no record of its id is on the disk behind the end of"
+        " TV1 with epoch 4"
+    )
+    assert disk.ends.found == ([] if later == "durable" else [told])
+
+
+def test_data_of_the_next_epoch_or_behind_an_end_of_tv2_need_no_record(disk: SimDisk) -> None:
+    state(disk, PREPARED, version=0)
+    data(disk, epoch=5)
+    state(disk, COMPLETE, version=2, epoch=6)
+    data(disk, epoch=6)
+    assert disk.ends.found == []
+
+
 def test_bytes_that_are_no_batch_are_for_other_judges(disk: SimDisk) -> None:
     put(disk, STATES, b"x" * 70)
     put(disk, DATA, b"\xff" * 70)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from tests.simulation import faults
+from tests.simulation.context import Context
+from tests.simulation.end_faults import while_it_is_marked
 from tests.simulation.faults import run_fault
-from tests.simulation.plan import FaultPlan, Plan
+from tests.simulation.plan import WISH, FaultPlan, Plan
 from tests.simulation.record import Record
+from tests.simulation.wishes import WISHES
 from tests.simulation.world import MS, World
 
 
@@ -100,7 +105,7 @@ def test_a_marker_is_synced_after_the_decision() -> None:
     )
 
     async def wait() -> None:
-        await faults._while_it_is_marked(stage, world.chance("fault"))
+        await while_it_is_marked(stage, world.chance("fault"))
         ended.append(world.now_ns)
 
     actor = world.spawn("fault", wait())
@@ -131,3 +136,82 @@ def _ends(
     world.run_until(lambda: actor.ended.is_set)
     assert not world.defects
     return ended
+
+
+class Wishes:
+    """A history in which a fault waits for the wish of a story."""
+
+    def __init__(self) -> None:
+        self.world = World("w")
+        self.ended: list[bool] = []
+        self.renames: Any = None
+        context = Context(
+            plan=Plan("w"),
+            world=self.world,
+            disk=cast("Any", None),
+            network=cast("Any", None),
+            clock=cast("Any", None),
+            record=Record(),
+            loaded=cast("Any", None),
+        )
+        self.context = context
+        self.disk = SimpleNamespace(renames=None)
+        self.stage: Any = SimpleNamespace(
+            world=self.world,
+            context=context,
+            disk=self.disk,
+            end_life=lambda **how: self.ended.append(how["cuts_power"]),
+        )
+
+    def run(self, *then: Callable[[], None]) -> list[bool]:
+        """Do these things, one after the other; return how the lives ended."""
+        actor = self.world.spawn("fault", run_fault(self.stage, FaultPlan("w", WISH, 0)))
+        for number, step in enumerate(then, 1):
+            self.world.after(number * 10 * MS, step)
+        self.world.run_until(lambda: actor.ended.is_set)
+        assert not self.world.defects
+        return self.ended
+
+
+@pytest.mark.parametrize(("what", "cuts"), [("kill", [False]), ("power cut", [True]), ("", [])])
+def test_a_life_ends_when_a_story_wishes_it(what: str, cuts: list[bool]) -> None:
+    wishes = Wishes()
+    assert wishes.run(lambda: wishes.context.wish(what)) == cuts
+    assert wishes.context.wishes == []
+
+
+def test_no_life_ends_without_a_wish_or_in_the_finale() -> None:
+    wishes = Wishes()
+    assert wishes.run() == []
+    assert wishes.context.wishes == []
+    wishes = Wishes()
+    wishes.context.is_finale = True
+    assert wishes.run(lambda: wishes.context.wish("kill")) == []
+
+
+def test_a_kill_in_a_swap_comes_when_a_source_has_lost_its_name() -> None:
+    wishes = Wishes()
+
+    def renames(old: str, new: str) -> Callable[[], None]:
+        return lambda: wishes.disk.renames(old, new)
+
+    ended = wishes.run(
+        lambda: wishes.context.wish("kill in a swap"),
+        renames("/d/t-0/1.log", "/d/t-0/1.log.deleted"),  # by retention
+        renames("/d/t-0/2.log.cleaned", "/d/t-0/2.log.swap"),
+        renames("/d/u-0/2.log", "/d/u-0/2.log.deleted"),
+        renames("/d/t-0/2.log", "/d/t-0/2.log.deleted"),
+    )
+    assert ended == [False]
+    assert wishes.world.now_ns == 50 * MS
+
+
+def test_each_wish_of_a_story_can_be_fulfilled() -> None:
+    source = (Path(faults.__file__).parent / "clients").glob("*_stories.py")
+    wished = {
+        what
+        for path in source
+        for call in re.findall(r"teller\.wish\((.*)\)", path.read_text())
+        for what in re.findall(r'"([^"]+)"', call)
+    }
+    assert wished == set(WISHES)

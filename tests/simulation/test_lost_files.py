@@ -3,7 +3,7 @@
 import random
 
 from tests.simulation.disk_content import entries, fill
-from tests.simulation.lost_files import lose_files
+from tests.simulation.lost_files import lose_files, lose_producers
 from tests.support.memory_inodes import Directory
 
 BASES = ("00000000000000000000", "00000000000000000007")
@@ -42,4 +42,15 @@ def test_what_is_lost() -> None:
         lost_somewhere.update(lost)
     assert lost_somewhere == {
         f"t-0/{base}.{suffix}" for base in BASES for suffix in SUFFIXES if suffix != "log"
+    }
+
+
+def test_all_that_snapshots_say_of_producers_is_lost() -> None:
+    directory = Directory()
+    fill(directory, content())
+    before = {path for path, _ in entries(directory)}
+    lose_producers(directory, random.Random(1))
+    left = {path for path, _ in entries(directory)}
+    assert before - left == {
+        f"t-0/{base}.{suffix}" for base in BASES for suffix in ("snapshot", "producers")
     }

@@ -13,23 +13,23 @@ import broker
 import protocol
 import storage
 from tests.simulation.life import loaded_from
-from tests.simulation.scale import MARK, SCALES, drawn, scaled
+from tests.simulation.scale import ALL, MARK, SCALES, TURNS, drawn, scaled
 
 
-@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_constant_is_small_where_it_is_used(name):
-    spaces = [vars(importlib.import_module(path)) for path in SCALES[name].modules]
+    spaces = [vars(importlib.import_module(path)) for path in ALL[name].modules]
     attribute = name.partition(MARK)[2]
     before = [space[attribute] for space in spaces]
     assert len(set(before)) == 1
-    for value in SCALES[name].values:
+    for value in ALL[name].values:
         assert value < before[0]
         with scaled({name: value}):
             assert {space[attribute] for space in spaces} == {value}
     assert [space[attribute] for space in spaces] == before
 
 
-@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_module_that_imports_a_constant_is_named(name):
     path, _, attribute = name.partition(MARK)
     source = importlib.import_module(path)
@@ -44,7 +44,7 @@ def test_every_module_that_imports_a_constant_is_named(name):
         and vars(module).get(attribute) is vars(source)[attribute]
         and f"import {attribute}" in _imports_of(module, path)
     }
-    assert users <= set(SCALES[name].modules)
+    assert users <= set(ALL[name].modules)
 
 
 def _imports_of(module, path):
@@ -61,6 +61,8 @@ def _imports_of(module, path):
 def test_a_plan_names_them_among_its_tiny_fields():
     names = set().union(*(drawn(random.Random(seed)) for seed in range(100)))
     assert names == set(SCALES)
+    names = set().union(*(drawn(random.Random(seed), TURNS) for seed in range(100)))
+    assert names == set(TURNS)
     tiny = {"barnabas_unflushed_bytes_max": 500, "broker.runtime.steps/SLICE_NS": 1_000}
     loaded = loaded_from({}, tiny)
     assert loaded.config.barnabas_unflushed_bytes_max == 500

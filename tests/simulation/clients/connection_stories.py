@@ -5,6 +5,8 @@ impatient crowd     asks much at once, and half of it is gone before the answers
 changing client     sends requests on one connection whose frames differ in one field each: each
                     is answered for what it asks
 full house          connects while the budget of requests is full
+parting pusher      pushes its metrics for the last time behind a fetch that waits: both are
+                    answered
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from protocol.messages.metadata import MetadataRequest
+from protocol.messages.push_telemetry import PushTelemetryRequest
 from protocol.records import Record
 from protocol.records import build as build_batch
 from tests.simulation.clients.log_stories import SMALL_SEGMENTS
@@ -26,6 +30,7 @@ IDS: Final = (b"client-a", b"client-b", b"client-c", b"c", b"")  # most are of o
 VERSIONS: Final = (7, 9, 11, 12)
 FETCHES: Final = (8, 11, 12)
 TURNS: Final = 14
+WAITS_MS: Final = 20_000
 
 
 async def impatient_crowd(teller: Teller) -> None:
@@ -144,7 +149,34 @@ async def full_house(teller: Teller) -> None:
         await teller.answer(waiter)
 
 
+async def parting_pusher(teller: Teller) -> None:
+    """Push metrics for the last time behind a fetch that waits, as librdkafka does."""
+    config = teller.context.loaded.config
+    teller.needs(config.barnabas_requests_per_connection_max > 1)
+    name = f"{teller.name}-topic"
+    await teller.create(name, 1, **SMALL_SEGMENTS)
+    told = await teller.ask(GetTelemetrySubscriptionsRequest(), 0)
+    teller.needs(told.error_code == 0)
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(
+        max_wait_ms=WAITS_MS, min_bytes=1, topics=[FetchTopic(topic=name, partitions=[part])]
+    )
+    push = PushTelemetryRequest(
+        client_instance_id=told.client_instance_id,
+        subscription_id=told.subscription_id,
+        terminating=True,
+    )
+    life, began_ms = teller.life, teller.now_ms
+    waiting, pushed = await teller.sent(fetch, 12), await teller.sent(push, 0)
+    await teller.answer(waiting)
+    code = (await teller.answer(pushed)).error_code
+    teller.needs(code == 0 and teller.life == life)
+    waited_ms = teller.now_ms - began_ms
+    teller.expect(waited_ms < WAITS_MS, f"the last push was behind a fetch for {waited_ms:.0f} ms")
+
+
 KINDS: Final = {
+    "parting pusher": tells(parting_pusher),
     "impatient crowd": tells(impatient_crowd),
     "changing client": tells(changing_client),
     "full house": tells(full_house),

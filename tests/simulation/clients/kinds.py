@@ -9,6 +9,7 @@ from tests.simulation.clients import (
     admin,
     connection_stories,
     consumers,
+    crash_stories,
     group_stories,
     groups,
     hand_markers,
@@ -43,4 +44,5 @@ KINDS: Final[dict[str, Run]] = {
     **group_stories.KINDS,
     **log_stories.KINDS,
     **connection_stories.KINDS,
+    **crash_stories.KINDS,
 }

@@ -58,11 +58,14 @@ PRODUCED: Final = 12  # batches of each of many producers
 E: Final = ErrorCode
 
 
-def _batch(teller: Teller, count: int = 1, padding: int = 20, **more: Any) -> bytes:
-    """Return records of now."""
+def batch_of_now(
+    teller: Teller, count: int = 1, padding: int = 20, *, keys: bytes = b"k", **more: Any
+) -> bytes:
+    """Return records of now, whose keys begin with `keys`."""
     now_ms = STARTED_MS + int(teller.now_ms)
     value = b"v" * padding
-    return bytes(build_batch([Record(n, now_ms, b"k%d" % n, value) for n in range(count)], **more))
+    records = [Record(n, now_ms, b"%s%d" % (keys, n), value) for n in range(count)]
+    return bytes(build_batch(records, **more))
 
 
 # -- Topics that go --------------------------------------------------------------------------------
@@ -75,11 +78,13 @@ async def _commit(teller: Teller, group: str, name: str) -> None:
     teller.needs(answer.topics[0].partitions[0].error_code == 0)
 
 
-async def _offsets_of(teller: Teller, group: str, name: str, topic_id: bytes) -> list[int]:
+async def _offsets_of(
+    teller: Teller, group: str, name: str, topic_id: bytes, *, is_all: bool = False
+) -> list[int]:
     """Return the offsets that a group has for a topic, as clients ask for one or for all."""
-    version = teller.rng.choice((OFFSETS, OFFSETS_BY_ID))
+    version = OFFSETS_BY_ID if is_all else teller.rng.choice((OFFSETS, OFFSETS_BY_ID))
     asked: list[OffsetFetchRequestTopics] | None = None
-    if teller.rng.random() < 0.4:
+    if not is_all and teller.rng.random() < 0.4:
         asked = [OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[0])]
     body = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=asked)])
     answer = await teller.ask(body, version, who="reader")
@@ -94,6 +99,17 @@ async def _offsets_of(teller: Teller, group: str, name: str, topic_id: bytes) ->
     ]
 
 
+async def _delete_while_it_commits(teller: Teller, group: str, name: str) -> None:
+    """Delete a topic, while a commit for it may wait for the disk."""
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=6)
+    topic = OffsetCommitRequestTopic(name=name, partitions=[part])
+    body = OffsetCommitRequest(group_id=group, topics=[topic])
+    late = await teller.sent(body, COMMIT, who="late")
+    await teller.rest(teller.rng.choice((0, 0.1, 1)))
+    await teller.delete(name)
+    await teller.answer(late)
+
+
 async def topic_made_anew(teller: Teller) -> None:
     """Commit for a topic, delete it, make another of its name."""
     name, group = f"{teller.name}-topic", teller.name
@@ -101,8 +117,11 @@ async def topic_made_anew(teller: Teller) -> None:
     await _commit(teller, group, name)
     if teller.rng.random() < 0.3:
         await teller.next_life(WAIT_MS)
-    await teller.delete(name)
-    way = teller.rng.randrange(3)
+    way = teller.rng.randrange(4)
+    if way == 3:
+        await _delete_while_it_commits(teller, group, name)
+    else:
+        await teller.delete(name)
     if way == 0:  # the group has nothing more, soon
         for _ in range(GONE_TRIES):
             offsets = await _offsets_of(teller, group, name, topic_id)
@@ -114,7 +133,7 @@ async def topic_made_anew(teller: Teller) -> None:
         await teller.next_life(WAIT_MS)
     topic_id = await teller.create(name, 1)
     for _ in range(2):
-        offsets = await _offsets_of(teller, group, name, topic_id)
+        offsets = await _offsets_of(teller, group, name, topic_id, is_all=way == 3)
         teller.expect(not offsets, f"{offsets} of a topic that was made anew")
     await teller.delete(name)
 
@@ -125,7 +144,7 @@ async def topic_that_goes(teller: Teller) -> None:
     await teller.create(name, 1, compression_type="gzip", **SMALL_SEGMENTS)
     waiters = [
         await teller.sent(
-            produced(name, _batch(teller, 5, 60, codec=teller.rng.choice((0, 2)))), 9, who=who
+            produced(name, batch_of_now(teller, 5, 60, codec=teller.rng.choice((0, 2)))), 9, who=who
         )
         for _ in range(teller.rng.choice((2, 4, 8)))
         for who in ("one", "two")
@@ -155,13 +174,15 @@ async def slow_segment(teller: Teller) -> None:
     configs = {"internal_segment_bytes": "700", "retention_ms": str(KEPT_MS)}
     await teller.create(name, 1, message_timestamp_type="LogAppendTime", **configs)
     life = teller.life
-    teller.needs((await teller.produce(name, _batch(teller))).error_code == 0)
+    teller.needs((await teller.produce(name, batch_of_now(teller))).error_code == 0)
     await teller.rest(KEPT_MS + 300)
-    young = await teller.produce(name, _batch(teller))  # in the same segment
+    young = await teller.produce(name, batch_of_now(teller))  # in the same segment
     teller.needs(young.error_code == 0)
     since_ms = teller.now_ms
     for _ in range(2):  # it ends
-        teller.needs((await teller.produce(name, _batch(teller, padding=BIG))).error_code == 0)
+        teller.needs(
+            (await teller.produce(name, batch_of_now(teller, padding=BIG))).error_code == 0
+        )
     await teller.rest(0.4 * KEPT_MS)
     start = await teller.offset_of(name)
     teller.needs(teller.now_ms < since_ms + 0.7 * KEPT_MS and teller.life == life)
@@ -183,16 +204,22 @@ async def prudent_producer(teller: Teller) -> None:
         InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), INIT
     )
     teller.needs(told.error_code == 0)
-    batch = _batch(
+    batch = batch_of_now(
         teller, producer_id=told.producer_id, producer_epoch=told.producer_epoch, base_sequence=0
     )
     first = await teller.produce(name, batch)
     teller.needs(first.error_code == 0)
     is_trimmed = teller.rng.random() < 0.5
     for _ in range(4):
-        teller.needs((await teller.produce(name, _batch(teller, padding=BIG))).error_code == 0)
+        teller.needs(
+            (await teller.produce(name, batch_of_now(teller, padding=BIG))).error_code == 0
+        )
     if is_trimmed:
         await _trim(teller, name, first.base_offset + 3)
+        await teller.rest(teller.rng.choice((0, 1_500, 3_000)))  # the segments are deleted
+        teller.wish("kill")
+    else:
+        teller.wish("lost producers")
     await teller.next_life(2 * WAIT_MS)
     again = await teller.produce(name, batch)
     directory = f"{name}-0"
@@ -211,7 +238,7 @@ async def eager_trimmer(teller: Teller) -> None:
     for _ in range(teller.rng.choice((2, 5))):
         for _ in range(teller.rng.choice((1, 2))):
             padding = teller.rng.choice((20, BIG))
-            told = await teller.produce(name, _batch(teller, padding=padding), acks=1)
+            told = await teller.produce(name, batch_of_now(teller, padding=padding), acks=1)
             teller.needs(told.error_code == 0)
         await _trim(teller, name, teller.rng.choice((-1, told.base_offset + 1)))
         start = await teller.offset_of(name)
@@ -228,7 +255,7 @@ async def many_producers(teller: Teller) -> None:
     """Write from three connections at once; each batch is answered in its time."""
     name = f"{teller.name}-topic"
     await teller.create(name, 1, **SMALL_SEGMENTS)
-    body = produced(name, _batch(teller))
+    body = produced(name, batch_of_now(teller))
     for _ in range(PRODUCED):
         waiters = [await teller.sent(body, 9, who=who) for who in ("one", "two", "three")]
         for waiter in waiters:
@@ -239,7 +266,7 @@ async def many_producers(teller: Teller) -> None:
 # -- Transactions ----------------------------------------------------------------------------------
 
 
-async def _begun(teller: Teller, name: str) -> Any:
+async def begun(teller: Teller, name: str) -> Any:
     """Begin a transaction with one batch; return the producer."""
     transactional_id = teller.name
     told = await teller.ask(
@@ -256,7 +283,7 @@ async def _begun(teller: Teller, name: str) -> Any:
     )
     added = await teller.ask(body, ADD, who="writer")
     teller.needs(added.results_by_topic_v3_and_below[0].results_by_partition[0] is not None)
-    batch = _batch(
+    batch = batch_of_now(
         teller,
         producer_id=told.producer_id,
         producer_epoch=told.producer_epoch,
@@ -270,13 +297,18 @@ async def _begun(teller: Teller, name: str) -> Any:
     return told
 
 
-async def _end(teller: Teller, producer: Any) -> None:
-    body = EndTxnRequest(
+def end_of(teller: Teller, producer: Any, *, committed: bool) -> EndTxnRequest:
+    """Return the request that ends the transaction that was begun."""
+    return EndTxnRequest(
         transactional_id=teller.name,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        committed=teller.rng.random() < 0.5,
+        committed=committed,
     )
+
+
+async def _end(teller: Teller, producer: Any) -> None:
+    body = end_of(teller, producer, committed=teller.rng.random() < 0.5)
     await teller.ask(body, END, who="writer")
 
 
@@ -297,7 +329,7 @@ async def curious_reader(teller: Teller) -> None:
     """Read what is committed within a session, and then all there is."""
     name = f"{teller.name}-topic"
     await teller.create(name, 1, **SMALL_SEGMENTS)
-    producer = await _begun(teller, name)
+    producer = await begun(teller, name)
     began = await teller.in_life(_fetch(name, None, 1), FETCH, who="reader")
     teller.needs(began.error_code == 0 and began.session_id > 0)
     told = await teller.in_life(_fetch(name, began, 1, 1), FETCH, who="reader")
@@ -313,7 +345,7 @@ async def bold_operator(teller: Teller) -> None:
     """Write a marker for an epoch that is yet to come."""
     name = f"{teller.name}-topic"
     await teller.create(name, 1, **SMALL_SEGMENTS)
-    producer = await _begun(teller, name)
+    producer = await begun(teller, name)
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch + teller.rng.choice((1, 2, 40)),

@@ -35,7 +35,7 @@ from tests.simulation.clients.caller import Caller, codes_of
 from tests.simulation.clients.wire import Disconnected, Wire
 from tests.simulation.context import KAFKA_PORT, Context
 from tests.simulation.judges.offsets import UNCERTAIN
-from tests.simulation.plan import ClientPlan
+from tests.simulation.plan import WISHING, ClientPlan
 from tests.simulation.world import MS, TimedOut, Waiter
 
 PATIENCE_MS: Final = 30_000
@@ -109,6 +109,10 @@ class Teller:
     async def rest(self, ms: float) -> None:
         """Wait for this time."""
         await self.world.sleep_ms(ms)
+
+    def wish(self, what: str) -> None:
+        """Let the broker end soon, as one of `tests.simulation.wishes.WISHES`, if it is planned."""
+        self.context.wish(what)
 
     async def next_life(self, within_ms: float) -> bool:
         """Wait until another broker serves; return whether one does in time."""
@@ -254,7 +258,7 @@ def tells(story: Story) -> Callable[[Context, ClientPlan], Coroutine[Any, Any, N
     async def run(context: Context, plan: ClientPlan) -> None:
         for number in range(plan.steps):
             if context.is_finale:
-                return
+                break
             teller = Teller(context, plan, number)
             try:
                 await story(teller)
@@ -264,5 +268,7 @@ def tells(story: Story) -> Callable[[Context, ClientPlan], Coroutine[Any, Any, N
                 teller.world.note(teller.name, "is told")
             finally:
                 teller.leave()
+        if plan.kind in WISHING:
+            context.wish("")
 
     return run

@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulation.clients.kinds import KINDS
 from tests.simulation.clients.telling import Teller, Untold, tells
-from tests.simulation.plan import STORIES, ClientPlan, write_plan
+from tests.simulation.plan import MORE_STORIES, STORIES, WISHING, ClientPlan, write_plan
 from tests.simulation.world import World
 
 
@@ -51,9 +51,10 @@ class Body:
 
 
 def test_each_story_is_a_kind_of_client():
-    assert set(STORIES) <= set(KINDS)
+    assert {*STORIES, *MORE_STORIES} <= set(KINDS)
+    assert {*STORIES, *MORE_STORIES} >= WISHING
     told = {client.kind for seed in range(300) for client in write_plan(str(seed)).clients}
-    assert set(STORIES) <= told
+    assert {*STORIES, *MORE_STORIES} <= told
 
 
 @pytest.mark.parametrize("answer", [None, coded(7), coded(56)])
@@ -100,3 +101,14 @@ def test_a_story_is_told_as_often_as_planned():
     run = tells(story)(context, ClientPlan("a story", "a story", 2))
     asyncio.run(run)
     assert told == ["story-a-story-0", "story-a-story-1"]
+
+
+def test_a_fault_waits_for_no_wish_of_a_story_that_is_over():
+    async def story(teller):
+        if teller.name.endswith("0"):
+            teller.wish("kill")
+
+    wished = []
+    context = SimpleNamespace(world=World("1"), is_finale=False, wish=wished.append)
+    asyncio.run(tells(story)(context, ClientPlan(min(WISHING), min(WISHING), 2)))
+    assert wished == ["kill", ""]

@@ -34,6 +34,7 @@ from tests.simulation.mutants.tables import (
     containment,
     durability,
     fetch_sessions,
+    later_ways,
     loop_work,
     promises,
     side_syncs,
@@ -65,6 +66,7 @@ TABLES: Final = (
     transactions,
     fetch_sessions,
     side_syncs,
+    later_ways,
 )
 
 

@@ -82,7 +82,7 @@ MUTANTS = (
                 self._unsynced.add(key)
 """,
         "",
-        only_with=frozenset({"disk error", "few descriptors"}),
+        only_with=frozenset({"late opening"}),
     ),
     Mutant(
         "dirty-files-are-evicted",

@@ -208,7 +208,7 @@ MUTANTS = (
         self._controller.forget(life)
         await self._topic_logs.drop(life)
 """,
-        only_with=frozenset({"deleter", "topic admin"}),
+        only_with=frozenset({"topic taken again"}),
     ),
     Mutant(
         "half-closed-connection-drops-its-requests",

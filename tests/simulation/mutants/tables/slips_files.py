@@ -133,7 +133,20 @@ MUTANTS = (
         """\
         below = OFFSET_MAX
 """,
-        only_with=frozenset({"power cut", "recovery cut"}),
+        only_with=frozenset({"careless writer"}),
+    ),
+    Mutant(
+        "first-log-is-made-before-it-is-named",
+        "the first log of a directory is created while no file of recovery points is there, and"
+        " recovery takes any hole in it for compaction's",
+        "storage/offset_checkpoints.py",
+        """\
+        must_write = not (self.has_recovery_points or self._captured)
+""",
+        """\
+        must_write = False
+""",
+        only_with=frozenset({"careless writer"}),
     ),
     Mutant(
         "recovery-does-not-sync-the-directory",
@@ -194,7 +207,7 @@ MUTANTS = (
         if found:
             return False
 """,
-        only_with=frozenset({"deleter", "topic admin"}),
+        only_with=frozenset({"topic taken again"}),
     ),
     Mutant(
         "deleted-directory-removed-by-its-old-name",
@@ -309,6 +322,7 @@ MUTANTS = (
     swaps = []
     is_any_used = False
 """,
+        only_with=frozenset({"hasty compactor"}),
     ),
     Mutant(
         "snapshot-of-metadata-ahead-of-its-log",

@@ -194,6 +194,7 @@ MUTANTS = (
             del markers.missing[place]
             return None
 """,
+        only_with=frozenset({"absent partition"}),
     ),
     Mutant(
         "recovery-point-passes-unsettled-markers",
