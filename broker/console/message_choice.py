@@ -43,24 +43,40 @@ def topic_of(request: HttpRequest, visitor: Visitor, console: Console) -> str:
 
 
 def partitions_of(request: HttpRequest, console: Console, topic: str) -> list[Partition]:
-    """Return the partitions to read: the one that is named, that of the key, or all."""
-    count = len(console.services.controller.image.topics[topic].partitions)
-    wanted = text_of(request, "partition", "all")
-    key = text_of(request, "key", "")
-    if wanted != "all":
-        number = number_of(request, "partition", 0, 0, max(0, count - 1))
-        numbers = [number]
-    elif key and is_set(request, "by_key"):
-        numbers = [partition_of(key.encode(), count)]
-    else:
-        numbers = list(range(count))
+    """Return the partitions to read: the one that is named, that of the key, or all.
+
+    Without those that are offline, and of very many those with the most records.
+    """
     partitions = console.services.partitions
+    numbers = _numbers(request, console, topic)
     found = [partitions.get(topic, number) for number in numbers if partitions.has(topic, number)]
     if not found:
         raise ConsoleError(503, OFFLINE, "The partition is offline; see the log")
     if len(found) > PARTITIONS_MAX:
         found.sort(key=lambda one: one.log.end_offset - one.log.start_offset, reverse=True)
     return found[:PARTITIONS_MAX]
+
+
+def whole_partitions_of(request: HttpRequest, console: Console, topic: str) -> list[Partition]:
+    """Return the partitions as `partitions_of`, but all of them. Raises if one is offline."""
+    partitions = console.services.partitions
+    numbers = _numbers(request, console, topic)
+    for number in numbers:
+        if not partitions.has(topic, number):
+            why = f"{topic}-{number} is offline; see the log, or name another partition"
+            raise ConsoleError(503, OFFLINE, why)
+    return [partitions.get(topic, number) for number in numbers]
+
+
+def _numbers(request: HttpRequest, console: Console, topic: str) -> list[int]:
+    count = len(console.services.controller.image.topics[topic].partitions)
+    wanted = text_of(request, "partition", "all")
+    key = text_of(request, "key", "")
+    if wanted != "all":
+        return [number_of(request, "partition", 0, 0, max(0, count - 1))]
+    if key and is_set(request, "by_key"):
+        return [partition_of(key.encode(), count)]
+    return list(range(count))
 
 
 def filter_of(request: HttpRequest) -> Wanted:

@@ -19,6 +19,7 @@ from broker.console.message_choice import (
     offsets_at,
     partitions_of,
     topic_of,
+    whole_partitions_of,
     width_of,
     written_cursor,
 )
@@ -170,7 +171,10 @@ async def _pieces(content: bytes) -> AsyncGenerator[bytes, None]:
 
 
 async def export(request: HttpRequest, visitor: Visitor, console: Console) -> HttpAnswer:
-    """GET export: records as lines of JSON, the oldest first, to the end of now."""
+    """GET export: records as lines of JSON, the oldest first, to the end of now.
+
+    A line with `problem` stands where records cannot be read.
+    """
     topic = topic_of(request, visitor, console)
     visitor.must(READS, topic)
     limit = number_of(request, "limit", 10_000, 1, EXPORTED_MAX)
@@ -181,7 +185,7 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
     source = RecordSource(
         console, visitor, topic, budget, isolation=_isolation(request), needle=needle_of(request)
     )
-    partitions = partitions_of(request, console, topic)
+    partitions = whole_partitions_of(request, console, topic)
     begin = number_of(request, "offset", 0)
 
     def still_may() -> bool:
@@ -200,7 +204,7 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
         console.exports_now += 1
         try:
             async with aclosing(read()) as batches:
-                async for piece in _lines(batches, wanted, source.budget, limit):
+                async for piece in _lines(batches, wanted, source, limit):
                     yield piece
         except ConsoleError as error:  # without the last chunk: it is not whole
             raise ConnectionAbortedError(str(error)) from error
@@ -212,13 +216,16 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
 
 
 async def _lines(
-    batches: AsyncGenerator[list[Found], None], wanted: Wanted, budget: Budget, limit: int
+    batches: AsyncGenerator[list[Found], None], wanted: Wanted, source: RecordSource, limit: int
 ) -> AsyncGenerator[bytes, None]:
     """Yield the first `limit` records as lines, in pieces; empty ones ask for the visitor."""
-    left, piece = limit, bytearray()
+    left, piece, told = limit, bytearray(), 0
     async for records in batches:
+        for one in source.problems[told:]:
+            piece += packed({"problem": one}) + b"\n"
+        told = len(source.problems)
         for found in records:
-            await budget.turn()
+            await source.budget.turn()
             if not wanted(found):
                 continue
             piece += packed(exported(found)) + b"\n"

@@ -56,6 +56,8 @@ async def import_records(request: HttpRequest, visitor: Visitor, console: Consol
         await turns.turn()
         if not isinstance(line, dict):
             raise bad(f"records[{place}] is no object")
+        if "problem" in line:
+            raise bad(f"records[{place}] tells of records that the export could not read")
         try:
             partition, record = _record(line, count, console)
         except ConsoleError as error:

@@ -56,6 +56,7 @@ function Import({ topic }) {
       if (!lines[at].trim()) continue;
       let record;
       try { record = JSON.parse(lines[at]); } catch { throw new Error(`Line ${at + 1} is no JSON; ${sent} records before it are produced`); }
+      if (record && record.problem) throw new Error(`Line ${at + 1} tells of records that the export could not read: take it out to import the rest; ${sent} records before it are produced`);
       if (size + lines[at].length > EACH_CHARACTERS) await send();
       const { key, value, key_base64, value_base64, headers } = record;
       records.push({ key, value, key_base64, value_base64, headers: headers || [] });

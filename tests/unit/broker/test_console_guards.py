@@ -421,6 +421,7 @@ async def test_what_was_exported_is_imported(running: ConsoleBroker) -> None:
         ([{}, {"value": 5}], "records[1]: value"), ([{"partition": 9}], "records[0]: partition"),
         ([{"headers": [{"name": 5}]}], "records[0]: headers"), ("x", "expected a list"),
         ([{"headers": [{"name": "h", "value": 5}]}], "records[0]: value"),
+        ([{"value": "v"}, {"problem": {}}], "records[1] tells of records that the export could"),
         ([{"key": "k" * 65_537}], "records[0]: key has 65537 bytes"),
     ],
 )  # fmt: skip

@@ -18,6 +18,7 @@ from protocol.compression import GZIP, ZSTD
 from protocol.control_records import Marker
 from protocol.record_batch import as_int64
 from protocol.records import Record, build
+from storage.errors import LogFailed
 from tests.support.console_client import ConsoleBroker, EventReader
 from tests.support.console_groups import commit
 
@@ -288,6 +289,42 @@ async def test_an_export_has_every_record(running: ConsoleBroker) -> None:
     assert lines[-1]["headers"] == [{"name": "h", "value": "x"}]
     some = await running.ask("/api/v1/export?topic=one&limit=3&offset=10")
     assert [json.loads(line)["offset"] for line in some.body.splitlines()] == [10, 11, 12]
+
+
+async def test_an_export_has_every_partition(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a topic with more of them than a page reads."""
+    monkeypatch.setattr(message_choice, "PARTITIONS_MAX", 1)
+    for partition in range(3):
+        append(running, "clicks", build(records(2)), partition)
+    found = await running.ask("/api/v1/export?topic=clicks")
+    lines = [json.loads(line) for line in found.body.splitlines()]
+    assert [(one["partition"], one["offset"]) for one in lines] == [
+        (partition, offset) for partition in range(3) for offset in range(2)
+    ]
+
+
+async def test_an_export_without_an_offline_partition_is_refused(running: ConsoleBroker) -> None:
+    append(running, "clicks", build(records(2)), 2)
+    failed = LogFailed("clicks-1", "the disk")
+    running.services.partitions.remove("clicks", 1)
+    running.services.partitions.set_offline("clicks", 1, failed)
+    refused = await running.get("export?topic=clicks", 503)
+    assert "clicks-1 is offline" in refused["error"]["message"]
+    found = await running.ask("/api/v1/export?topic=clicks&partition=2")
+    assert len(found.body.splitlines()) == 2
+
+
+async def test_an_export_says_which_records_it_could_not_read(running: ConsoleBroker) -> None:
+    for start in range(0, 30, 10):
+        append(running, "one", build(records(10, start)))
+    damage(Path(running.services.logs.directory.path), len(build(records(10))) + 80)
+    found = await running.ask("/api/v1/export?topic=one")
+    lines = [json.loads(line) for line in found.body.splitlines()]
+    assert [one.get("offset") for one in lines] == [*range(10), None, *range(20, 30)]
+    problem = lines[10]["problem"]
+    assert (problem["partition"], problem["offset"], problem["until"]) == (0, 10, 20)
 
 
 async def test_arriving_records_are_events(running: ConsoleBroker) -> None:
