@@ -7,6 +7,9 @@ Both cost CPU and time, each time. Here a coroutine begins at once. What it wait
     begin ── runs ── awaits a Told ── [tell] ── runs ── ended(result) or failed(error)
 
 It may also await futures and `asyncio.sleep(0)`, and then goes on in a later turn, as a task does.
+So do those that are told when `PER_TURN` have gone on in this turn already: thousands may wait for
+one flush, and would hold up all other clients (design.md, I13).
+
 It is no task, so nothing cancels it, and it must not ask for one: no `asyncio.timeout`, no
 `asyncio.wait_for`. A `Told` may be awaited by a task as well.
 
@@ -16,14 +19,17 @@ What tells must be ready for what the coroutine does next: it is called as a cal
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from broker.runtime import owners
 from broker.runtime.owners import Owner
 
 T = TypeVar("T")
+
+PER_TURN: Final = 50  # of those that are told, each some 50 to 100 us up to its answer
 
 
 class _Depth:
@@ -83,11 +89,13 @@ class Told(Generic[T]):
 class InPlace:
     """The coroutines of one owner that run in place."""
 
-    __slots__ = ("_idle", "count", "owner")
+    __slots__ = ("_idle", "_later", "_left", "count", "owner")
 
     def __init__(self, owner: Owner) -> None:
         self.owner = owner  # of their steps
         self._idle: asyncio.Future[None] | None = None
+        self._left = PER_TURN  # may go on in this turn
+        self._later: deque[Callable[[], None]] = deque()  # the others; bounded by `count`
         self.count = 0  # have begun, and not ended
 
     def begin(
@@ -99,6 +107,26 @@ class InPlace:
         """Run a coroutine; then call one of the two, with its result or its exception."""
         self.count += 1
         _Run(self, coroutine, ended, failed).step()
+
+    def go_on(self, step: Callable[[], None]) -> None:
+        """Let one that was told go on: now, or behind others in a turn to come."""
+        if self._later or not self._left:
+            self._later.append(step)
+            return
+        if self._left == PER_TURN:
+            owners.soon(self.owner, self._turn)
+        self._left -= 1
+        step()
+
+    def _turn(self) -> None:
+        """Begin another turn, with those that are left of the last."""
+        later = self._later
+        count = min(len(later), PER_TURN)
+        self._left = PER_TURN - count
+        if count:
+            owners.soon(self.owner, self._turn)
+        for _ in range(count):
+            owners.step(self.owner, later.popleft())
 
     def has_ended(self) -> None:
         """Count one that has begun as ended."""
@@ -150,9 +178,12 @@ class _Run(Generic[T]):
         self._among.has_ended()
         tell()
 
+    def _told(self) -> None:
+        self._among.go_on(self.step)
+
     def _wait(self, waits_for: Any) -> None:
         if type(waits_for) is Told:
-            waits_for.when_told(self.step)
+            waits_for.when_told(self._told)
         elif waits_for is None:  # asyncio.sleep(0)
             owners.soon(self._among.owner, self.step)
         else:  # a future, which marks itself as awaited, as a task expects of it

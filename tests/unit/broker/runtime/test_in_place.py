@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.runtime.in_place import InPlace, Told
+from broker.runtime.in_place import PER_TURN, InPlace, Told
 from broker.runtime.owners import Owner
 
 
@@ -151,3 +151,51 @@ async def test_finish_waits_for_all(outcomes: Outcomes) -> None:
     told[1].tell(2)
     await asyncio.gather(*finishing)
     await outcomes.running.finish()
+
+
+async def test_very_many_that_are_told_at_once_go_on_in_turns(outcomes: Outcomes) -> None:
+    """As 2,000 ends of transactions, which one flush lets go on."""
+    told: list[Told[int]] = [Told() for _ in range(3 * PER_TURN)]
+
+    async def wait(one: Told[int]) -> int:
+        return await one
+
+    for one in told:
+        outcomes.begin(wait(one))
+    for number, one in enumerate(told):
+        one.tell(number)
+    finishing = asyncio.create_task(outcomes.running.finish())
+    for turn in range(1, 4):
+        assert outcomes.results == list(range(turn * PER_TURN))
+        await asyncio.sleep(0)
+    await finishing
+    first: Told[int] = Told()
+    outcomes.begin(wait(first))
+    await asyncio.sleep(0)
+    first.tell(7)
+    assert outcomes.results[-1] == 7, "at once again"
+
+
+async def test_one_that_fails_in_a_turn_to_come_keeps_none_from_going_on() -> None:
+    running = InPlace(Owner.REQUEST)
+    told: list[Told[int]] = [Told() for _ in range(PER_TURN + 3)]
+    results: list[int] = []
+    reported: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+
+    async def wait(one: Told[int]) -> int:
+        return await one
+
+    def ended(number: int) -> None:
+        if number == PER_TURN + 1:
+            raise KeyError(number)
+        results.append(number)
+
+    for one in told:
+        running.begin(wait(one), ended, reported.append)
+    for number, one in enumerate(told):
+        one.tell(number)
+    await running.finish()
+    assert results == [*range(PER_TURN + 1), PER_TURN + 2]
+    assert [type(error) for error in reported] == [KeyError]
