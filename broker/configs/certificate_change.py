@@ -58,7 +58,7 @@ class CertificateChange:
                 prepared = await certificates.prepare(settings, listeners)
                 self._prepared[id(resource)] = prepared
         except TopicError as error:
-            self._errors[id(resource)] = error
+            self._errors[id(resource)] = error.kept()
         except TlsError as error:
             self._errors[id(resource)] = TopicError(ErrorCode.INVALID_REQUEST, str(error))
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -50,7 +50,7 @@ from broker.configs.rows import (
 from broker.error_mapping import error_code_of
 from broker.metadata.controller import ConfigChange, Controller
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC, TopicInfo
-from broker.metadata.topic_rules import TopicError
+from broker.metadata.topic_rules import TopicError, check_record_total
 from broker.partitions.group_commit import GroupCommit
 from broker.partitions.partition import Partitions
 from broker.partitions.purgatory import Purgatory
@@ -65,6 +65,7 @@ logger = logging.getLogger("barnabas.configs")
 NODE_ID_NAMES = ("node.id", "broker.id")  # either says both
 
 TOGETHER: Final = 50  # resources that are checked and recorded in one step, each some 120 us
+KEYS_TOGETHER: Final = 2_000  # of them, each some 1.5 us; a resource is one step
 TOPICS_PER_TURN: Final = 200  # that a change for all of them reaches, each some 30 us
 
 RESOURCE_NAMES = {
@@ -246,10 +247,9 @@ class Configs:
     ) -> list[TopicError | None]:
         twice = await duplicates(resources)
         outcomes: list[TopicError | None] = []
-        for start in range(0, len(resources), TOGETHER):
-            if start:
+        for some in _pieces(resources):
+            if outcomes:
                 await asyncio.sleep(0)
-            some = resources[start : start + TOGETHER]
             try:
                 outcomes += await self._alter_together(some, twice, validate_only=validate_only)
             except (StorageError, TopicError) as error:
@@ -269,6 +269,8 @@ class Configs:
         *,
         validate_only: bool,
     ) -> list[TopicError | None]:
+        # More are no records, but looking at them takes long; the records are counted, too.
+        check_record_total(max(len(resource.operations) for resource in resources))
         state = State(
             self._image,
             self._node_id,
@@ -285,7 +287,7 @@ class Configs:
                 certificates.check(resource)
             except TopicError as error:
                 certificates.refuse(resource)
-                outcomes.append(error)
+                outcomes.append(error.kept())
                 continue
             outcomes.append(None)
             if values:
@@ -342,6 +344,20 @@ class Configs:
                 self._purgatory.notify(partition)  # consumers now see what was written
             elif was_caching and not log.write_caching:
                 self._commit.flush_now(partition)  # acknowledged before, so flush it
+
+
+def _pieces(resources: Sequence[Resource]) -> Iterator[list[Resource]]:
+    """Divide resources into pieces of up to `TOGETHER`, with up to `KEYS_TOGETHER` if several."""
+    piece: list[Resource] = []
+    keys = 0
+    for resource in resources:
+        keys += len(resource.operations)
+        if piece and (len(piece) == TOGETHER or keys > KEYS_TOGETHER):
+            yield piece
+            piece, keys = [], len(resource.operations)
+        piece.append(resource)
+    if piece:
+        yield piece
 
 
 def _static_texts(loaded: Loaded, node_id: int) -> dict[str, str]:

@@ -12,6 +12,8 @@ import os
 import resource
 from typing import NoReturn
 
+from broker.maintenance.full_collections import NEVER
+
 M_MMAP_THRESHOLD = -3  # mallopt's name for it, in malloc.h
 LARGE_BLOCK_BYTES = 2 * 1024 * 1024  # above the usual batches, whose blocks should be used again
 # uvloop's receive buffer of a TLS connection, of which few pages are used. In the heap these would
@@ -39,8 +41,15 @@ def return_large_blocks(block_bytes: int = LARGE_BLOCK_BYTES) -> None:
 
 
 def keep_from_collector() -> None:
-    """Exempt every object made so far from garbage collection: they live to the end."""
+    """Exempt every object made so far from garbage collection: they live to the end.
+
+    No full collection comes by itself from here on: `broker.maintenance.full_collections` makes
+    them. A last threshold of 0 says that this Python makes none, but collects in small parts.
+    """
     gc.freeze()
+    young, middle, old = gc.get_threshold()
+    if old:
+        gc.set_threshold(young, middle, NEVER)
     gc.enable()
 
 

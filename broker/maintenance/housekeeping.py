@@ -9,6 +9,7 @@
 | checkpoints | `barnabas.recovery.point.interval.ms` | advances and writes recovery points |
 | flushes | 1 s | flushes `write.caching` logs whose `flush.ms` has passed |
 | retention | `log.retention.check.interval.ms` | removes segments past age or size |
+| collections | 5 s | makes full garbage collections (`broker.maintenance.full_collections`) |
 | certificates | 1 s | reloads certificates whose files were replaced, if a listener has TLS |
 | deletions | 1 s | checks whether the disk is full, unlinks files after `file.delete.delay.ms` |
 | offline | 1 s | tries again to open logs that could not be opened, and to load their groups |
@@ -19,8 +20,8 @@
 | transactions | see there | those of `broker.maintenance.transaction_duties` |
 
 A duty that fails is logged and tried again at its next turn. A log that fails stops only its own
-partition. A read-only broker has only the duties deadlines, connections, pages, handlers and
-certificates.
+partition. A read-only broker has only the duties deadlines, connections, pages, collections,
+handlers and certificates.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from typing import Protocol
 
 from broker.handlers import HANDLERS
 from broker.maintenance.disk_room import DiskRoom
+from broker.maintenance.full_collections import SECONDS as COLLECTION_SECONDS
+from broker.maintenance.full_collections import FullCollections
 from broker.maintenance.tickers import Tickers
 from broker.maintenance.transaction_duties import TransactionDuties
 from broker.metadata.snapshot_keeper import SnapshotKeeper
@@ -99,6 +102,7 @@ class Housekeeping:
         self._knows_snapshots = False
         self._not_loaded: list[Loadable] = [*HANDLERS, GroupModules()]
         self._complained: set[str] = set()  # directories whose last checkpoint failed
+        self._full_collections = FullCollections()
         self._tickers = Tickers()
 
     def start(self) -> None:
@@ -108,6 +112,7 @@ class Housekeeping:
         tickers.call(DEADLINE_TICK_SECONDS, self._deadlines)
         for duty in (self._connections, self._quotas, self._pages):
             tickers.call(TICK_SECONDS, duty)
+        tickers.call(COLLECTION_SECONDS, self._collections)
         if self._services.tls is not None:
             tickers.run(TICK_SECONDS, TICK_SECONDS, self._certificates)
         # Immediately: the first request should not wait for an import, 50 ms for groups.
@@ -174,6 +179,9 @@ class Housekeeping:
 
     def _pages(self) -> None:
         self._services.logs.home.files.sweep()
+
+    def _collections(self) -> None:
+        self._full_collections.look()
 
     async def _certificates(self) -> None:
         if self._services.tls is not None:

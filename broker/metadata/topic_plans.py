@@ -93,13 +93,13 @@ class TopicPlanner:
                     if charge is not None:
                         charge.charge(len(info.partitions))
                 except TopicError as error:
-                    results[topic.name] = error
+                    results[topic.name] = error.kept()
                 else:
                     results[topic.name] = info
                     records += new_records
             check_record_total(len(records))
         except TopicError as error:  # of the whole request
-            results = dict.fromkeys((topic.name for topic in single), error)
+            results = dict.fromkeys((topic.name for topic in single), error.kept())
             records = []
         for name in duplicates:
             results[name] = TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -171,7 +171,7 @@ class TopicPlanner:
                 if charge is not None:
                     charge.charge(len(added))
             except TopicError as error:
-                results[asked.name] = error
+                results[asked.name] = error.kept()
                 continue
             results[asked.name] = topic
             new = partitions[asked.name] = self._new_partitions(len(topic.partitions), added)

@@ -50,6 +50,14 @@ class TopicError(Exception):
         self.code = code
         self.message = message
 
+    def kept(self) -> TopicError:
+        """Return the same error to keep, as an outcome among others.
+
+        A caught one refers to the frames that it has passed, and those to the outcomes: a circle,
+        and for each of very many outcomes some ten objects more.
+        """
+        return TopicError(self.code, self.message)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:

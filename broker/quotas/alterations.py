@@ -58,7 +58,7 @@ def plan(
                 raise _refused(f"Ignoring duplicate entity {_java_text(entity)}")
             changed = _checked(entity, new, image.entities.get(entity, {}), address_of)
         except TopicError as error:
-            outcomes[entity] = error
+            outcomes[entity] = error.kept()
             continue
         outcomes[entity] = None
         records += [quota_record(entity, key, value) for key, value in changed.items()]

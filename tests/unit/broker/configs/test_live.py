@@ -11,10 +11,19 @@ import pytest
 
 from broker import metadata_changes
 from broker.configs import live
-from broker.configs.changes import CLIENT_METRICS, DELETE, GROUP, SET, Operation, Resource
+from broker.configs.changes import (
+    CLIENT_METRICS,
+    DELETE,
+    GROUP,
+    SET,
+    Operation,
+    Resource,
+    State,
+    changes_of,
+)
 from broker.configs.rows import ConfigSource
 from broker.metadata.image import CONFIG_BROKER, CONFIG_TOPIC
-from broker.metadata.topic_rules import TopicError
+from broker.metadata.topic_rules import RECORDS_PER_REQUEST_MAX, TopicError
 from broker.security.tls.server_tls import ServerTls
 from config.topic import TopicConfig
 from protocol.errors import ErrorCode
@@ -379,3 +388,44 @@ async def test_a_change_for_all_topics_takes_turns(rig: Rig, monkeypatch: Any) -
     assert [turns.count(one) for one in dict.fromkeys(turns)] == [2, 2, 1]
     assert {log_of(rig, f"t{number}").config.retention_ms for number in range(5)} == {5000}
     await counting
+
+
+async def test_refusals_hold_no_frames(rig: Rig) -> None:
+    """They would hold the outcomes, and so themselves, until the garbage collector comes."""
+    no_number = [Operation("retention.ms", SET, "x")]
+    resources = [Resource(CONFIG_TOPIC, name, no_number) for name in ("t", "unknown")]
+    refusals = await rig.services.configs.alter(resources)
+    assert all(one is not None and one.__traceback__ is None for one in refusals)
+
+
+def test_resources_with_very_many_keys_are_changed_in_pieces() -> None:
+    counts = (3, live.KEYS_TOGETHER - 3, 1, live.KEYS_TOGETHER + 1, *[0] * live.TOGETHER, 0)
+    operation = Operation("retention.ms", SET, "5")
+    resources = [Resource(CONFIG_TOPIC, "t", [operation] * count) for count in counts]
+    pieces = list(live._pieces(resources))
+    assert [one for piece in pieces for one in piece] == resources
+    assert [len(piece) for piece in pieces] == [2, 1, 1, live.TOGETHER, 1]
+    assert not list(live._pieces([]))
+
+
+async def test_very_many_keys_of_a_resource_are_refused_unseen(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as a request may have records, as Kafka does; each may be one."""
+    seen: list[Resource] = []
+
+    def noted(resource: Resource, state: State) -> dict[str, str | None]:
+        seen.append(resource)
+        return changes_of(resource, state)
+
+    monkeypatch.setattr(live, "changes_of", noted)
+    names = [f"plugin.{number}" for number in range(RECORDS_PER_REQUEST_MAX + 1)]
+    operations = [Operation(name, SET, "v") for name in names]
+    with pytest.raises(TopicError) as raised:
+        await rig.services.configs.alter([Resource(CONFIG_BROKER, "", operations)])
+    assert raised.value.code == ErrorCode.POLICY_VIOLATION
+    assert not seen
+    del operations[0]
+    most = Resource(CONFIG_BROKER, "", operations)
+    assert await rig.services.configs.alter([most], validate_only=True) == [None]
+    assert seen == [most]

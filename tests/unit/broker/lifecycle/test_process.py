@@ -5,10 +5,12 @@ import gc
 import logging
 import os
 import resource
+from collections.abc import Iterator
 
 import pytest
 
 from broker.lifecycle import process
+from broker.maintenance.full_collections import NEVER
 
 
 def test_the_descriptor_limit_is_raised_to_the_hard_limit(
@@ -37,10 +39,19 @@ def test_another_c_library_is_not_configured(monkeypatch: pytest.MonkeyPatch) ->
     process.return_large_blocks()
 
 
-def test_existing_objects_are_frozen_for_the_collector() -> None:
+@pytest.fixture
+def thresholds() -> Iterator[tuple[int, int, int]]:
+    """The collector's own, which a test may change."""
+    before = gc.get_threshold()
+    yield before
+    gc.set_threshold(*before)
+
+
+def test_existing_objects_are_frozen_for_the_collector(thresholds: tuple[int, int, int]) -> None:
     before = gc.get_freeze_count()
     kept: list[list[int]] = [[]]
     process.keep_from_collector()
+    assert gc.get_threshold() == (*thresholds[:2], NEVER if thresholds[2] else 0)
     assert gc.get_freeze_count() > before
     assert all(one is not kept for one in gc.get_objects()), "it lists what is not exempt"
     assert gc.isenabled()

@@ -110,3 +110,18 @@ def test_the_topics_of_a_plan_equal_those_of_its_records(monkeypatch):
     assert again.topics_by_id == node.image.topics_by_id
     assert again.topic_colliding_with("t_7") == node.image.topic_colliding_with("t_7") == "t.7"
     assert len(node.image.topics["many"].partitions) == 900
+
+
+def test_refusals_hold_no_frames():
+    """Of very many refusals these were most objects, which only the garbage collector freed."""
+    node = Node()
+    node.create("t", 3)
+    new = [NewTopic(name="new", partition_count=0)]
+    refusals = list(create_topics(node.controller, new, NOW_MS).results.values())
+    many = [NewTopic(name=name, partition_count=6_000) for name in "ab"]  # refused as a whole
+    refusals += create_topics(node.controller, many, NOW_MS).results.values()
+    grown = create_partitions(node.controller, [MorePartitions(name="t", count=2)], NOW_MS)
+    refusals += grown.results.values()
+    assert len(refusals) == 4
+    assert {outcome(one) for one in refusals} == {37, 44}
+    assert all(one.__traceback__ is None for one in refusals)

@@ -177,3 +177,16 @@ def test_duplicate_names():
     topics = [NewTopic(name=name) for name in "abcbac"]
     assert duplicate_names(topics) == ["a", "b", "c"]
     assert duplicate_names(topics[:3]) == []
+
+
+def test_an_error_that_is_kept_holds_no_frames():
+    """Of a caught one they hold the outcomes, and so the error: a circle for each refusal."""
+    try:
+        try:
+            int("x")
+        except ValueError as error:
+            raise TopicError(ErrorCode.INVALID_CONFIG, "a reason") from error
+    except TopicError as caught:
+        kept = caught.kept()
+    assert (kept.code, kept.message, str(kept)) == (ErrorCode.INVALID_CONFIG, *["a reason"] * 2)
+    assert kept.__traceback__ is kept.__cause__ is kept.__context__ is None

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.quota_image import QuotaImage, quota_entity, quota_record
+from broker.metadata.topic_rules import TopicError
 from broker.quotas.alterations import Alteration, literal_address, plan
 
 P = "producer_byte_rate"
@@ -131,3 +132,10 @@ def test_what_is_so_already_makes_no_record() -> None:
 )
 def test_addresses(text: str, address: str | None) -> None:
     assert literal_address(text) == address
+
+
+def test_refusals_hold_no_frames() -> None:
+    """They would hold the outcomes, and so themselves, until the garbage collector comes."""
+    (refusal,) = planned((USER, [(P, 1.0), (P, 2.0)])).outcomes.values()
+    assert isinstance(refusal, TopicError)
+    assert refusal.__traceback__ is None

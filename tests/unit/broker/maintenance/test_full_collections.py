@@ -1,0 +1,136 @@
+"""Full collections: when one is made, and when it waits for objects to become fewer."""
+
+import gc
+import weakref
+
+from broker.maintenance.full_collections import (
+    GROWN_MAX,
+    NEVER,
+    PROMOTIONS_MIN,
+    PUT_OFF_MAX,
+    QUICK_BLOCKS,
+    Collector,
+    FullCollections,
+)
+
+LARGE = 4 * QUICK_BLOCKS
+EXEMPT = 300_000
+
+
+class Objects(Collector):
+    """A collector, so many blocks of memory, and what it leaves of them."""
+
+    def __init__(self) -> None:
+        self.count = self.left = 1_000
+        self.promotions = PROMOTIONS_MIN
+        self.threshold = NEVER
+        self.collected = 0
+        self.serving = False
+
+    def get_threshold(self) -> tuple[int, int, int]:
+        return 700, 10, self.threshold
+
+    def get_count(self) -> tuple[int, int, int]:
+        return 0, 0, self.promotions
+
+    def blocks(self) -> int:
+        return EXEMPT + self.count * self.serving
+
+    def collect(self) -> int:
+        self.collected += 1
+        self.count = self.left
+        return 0
+
+
+def collections_of(objects: Objects) -> FullCollections:
+    objects.serving = False
+    collections = FullCollections(objects, objects.blocks)
+    objects.serving = True
+    return collections
+
+
+def looked(objects: Objects, turns: int = 1) -> int:
+    """Return how many collections have been made after so many turns."""
+    look(collections_of(objects), turns)
+    return objects.collected
+
+
+def look(collections: FullCollections, turns: int) -> None:
+    for _ in range(turns):
+        collections.look()
+
+
+def test_one_comes_when_a_quarter_has_come_to_what_was_left() -> None:
+    objects = Objects()
+    collections = collections_of(objects)
+    for count, collected in ((1_000, 1), (1_249, 1), (1_250, 2), (1_100, 2)):
+        objects.count = count
+        collections.look()
+        assert objects.collected == collected, count
+    objects.count = 400  # fewer than there were: what comes now is new
+    collections.look()
+    objects.count = 500
+    collections.look()
+    assert objects.collected == 3
+
+
+def test_none_comes_before_enough_young_objects_have_become_old() -> None:
+    objects = Objects()
+    objects.promotions -= 1
+    assert not looked(objects)
+
+
+def test_the_collections_of_another_process_are_its_own() -> None:
+    objects = Objects()
+    objects.threshold = 10
+    assert not looked(objects)
+
+
+def test_what_a_large_request_names_is_waited_for() -> None:
+    objects = Objects()
+    collections = collections_of(objects)
+    collections.look()
+    for _ in range(3):  # requests, one after the other
+        objects.count = LARGE
+        for _ in range(PUT_OFF_MAX):
+            collections.look()
+        objects.count = 1_100
+        collections.look()
+    assert objects.collected == 1
+
+
+def test_what_stays_is_not_waited_for_for_ever() -> None:
+    objects = Objects()
+    objects.count = objects.left = LARGE
+    assert not looked(objects, PUT_OFF_MAX)
+    assert looked(objects, PUT_OFF_MAX + 1) == 1
+    collections = collections_of(objects)
+    objects.count = GROWN_MAX + 1
+    collections.look()
+    assert objects.collected == 2, "at once"
+
+
+class Circle:
+    """What only a collection frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_the_real_collector_frees_old_circles_at_the_duty_only() -> None:
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(*thresholds[:2], NEVER)
+    try:
+        collections = FullCollections()
+        one = Circle()
+        circle = weakref.ref(one)
+        kept = [[number] for number in range(20 * 700 * 10)]  # it becomes old meanwhile
+        del one
+        kept += [[number] for number in range(700 * 10)]
+        assert gc.get_count()[2] >= PROMOTIONS_MIN
+        assert circle() is not None
+        look(collections, PUT_OFF_MAX + 1)
+        assert circle() is None
+    finally:
+        gc.set_threshold(*thresholds)
