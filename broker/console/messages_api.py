@@ -201,6 +201,8 @@ async def export(request: HttpRequest, visitor: Visitor, console: Console) -> Ht
                     raise ConsoleError(403, "ENDED", "The right to read the topic has ended")
 
     async def lines() -> AsyncGenerator[bytes, None]:
+        if console.exports_now >= EXPORTS_MAX:  # others have begun meanwhile
+            raise ConnectionAbortedError("too many exports run")
         console.exports_now += 1
         try:
             async with aclosing(read()) as batches:

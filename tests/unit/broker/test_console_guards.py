@@ -12,6 +12,7 @@ import pytest
 from broker.console import record_pages, topics_api, walks
 from broker.console.console import BUSY_NS
 from broker.console.entry import Doorkeeper, Entry
+from broker.console.messages_api import EXPORTS_MAX
 from broker.http.attempts import OF_A_HOST_MAX
 from broker.http.routes import PageRules
 from broker.lifecycle.shutdown import EXIT_CLEAN
@@ -72,6 +73,23 @@ async def test_a_search_ends_when_its_visitor_leaves(
 ) -> None:
     search_without_end(monkeypatch)
     (await exporting(running)).close()
+    await ends(running)
+
+
+async def test_exports_that_are_asked_for_with_a_password_are_bounded_too(
+    running: ConsoleBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their answers come a turn of the loop later, when others may have begun."""
+    search_without_end(monkeypatch)
+    await running.get("overview")
+    clients = [await HttpClient.connect(running.port) for _ in range(5)]
+    for client in clients:
+        client.ask("/api/v1/export?topic=one&text=nowhere", "Authorization: Basic eDp5")
+    for client in clients:
+        await client.reader.read(1)
+    assert console_of(running).exports_now <= EXPORTS_MAX
+    for client in clients:
+        client.close()
     await ends(running)
 
 
