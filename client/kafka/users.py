@@ -49,20 +49,33 @@ def users(connection: Connection, names: Sequence[str] = ()) -> list[UserRow]:
 def alter(connection: Connection, changes: UserChanges) -> None:
     """Remove and set credentials. Raises BrokerError with the first refusal.
 
-    A request may name a user once, so there is one request for each mechanism.
+    A request may name a user once, so there is one request for each mechanism. After a refusal
+    those before it are changed; the error says so.
     """
     codes = {one.mechanism for one in changes.removals}
+    changed: list[str] = []
     for code in sorted(codes | {one.mechanism for one in changes.credentials}):
-        body = AlterUserScramCredentialsRequest(
-            deletions=[one for one in changes.removals if one.mechanism == code],
-            upsertions=[one for one in changes.credentials if one.mechanism == code],
-        )
-        answer: AlterUserScramCredentialsResponse = connection.call(
-            body, AlterUserScramCredentialsResponse
-        )
-        for result in answer.results:
-            if result.error_code:
-                why = code_text(result.error_code, result.error_message)
-                raise BrokerError(
-                    f"{mechanism_name(code)} of user {result.user!r} was not changed: {why}"
-                )
+        try:
+            _alter_of(connection, changes, code)
+        except BrokerError as error:
+            if not changed:
+                raise
+            told = f"{str(error).rstrip('.')}. Changed before: {', '.join(changed)}"
+            raise BrokerError(told) from error
+        changed.append(mechanism_name(code))
+
+
+def _alter_of(connection: Connection, changes: UserChanges, code: int) -> None:
+    body = AlterUserScramCredentialsRequest(
+        deletions=[one for one in changes.removals if one.mechanism == code],
+        upsertions=[one for one in changes.credentials if one.mechanism == code],
+    )
+    answer: AlterUserScramCredentialsResponse = connection.call(
+        body, AlterUserScramCredentialsResponse
+    )
+    for result in answer.results:
+        if result.error_code:
+            why = code_text(result.error_code, result.error_message)
+            raise BrokerError(
+                f"{mechanism_name(code)} of user {result.user!r} was not changed: {why}"
+            )

@@ -102,3 +102,20 @@ def test_a_refused_change(broker):
         ),
     ):
         alter(connection, UserChanges([], [upsert("mallory")]))
+
+
+def test_a_refusal_behind_a_change_says_what_is_changed():
+    """Each mechanism has its request, so the user may have two passwords now."""
+
+    def altered(request):
+        (one,) = request.upsertions
+        code = 31 if one.mechanism == 2 else 0
+        result = AlterUserScramCredentialsResult(user=one.name, error_code=code)
+        return AlterUserScramCredentialsResponse(results=[result])
+
+    with (
+        ScriptedBroker({AlterUserScramCredentialsRequest: altered}) as scripted,
+        Connection(scripted.address, 10) as connection,
+        pytest.raises(BrokerError, match=r"512 of user 'a' was.*\. Changed before: SCRAM-SHA-256$"),
+    ):
+        alter(connection, UserChanges([], [upsert("a", 1), upsert("a", 2)]))
