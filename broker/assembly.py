@@ -25,6 +25,7 @@ from broker.network.advertised import Advertised
 from broker.network.byte_budget import ByteBudget
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.processor import ConnectionSettings, Network
+from broker.network.wide_sockets import WideSockets
 from broker.partitions.append_queue import AppendQueue
 from broker.partitions.checkpoint_writer import CheckpointWriter
 from broker.partitions.flush_pool import FlushPool, MakeSyncs
@@ -223,6 +224,7 @@ def _network(services: Services) -> Network:
         metrics=metrics,
         clock=services.clock,
         make_gate=make_gate(services),
+        wide_sockets=WideSockets(config.socket_receive_buffer_bytes),
     )
 
 

@@ -154,7 +154,8 @@ class BrokerKeys:
         unit="bytes",
         check=at_least(-1),
         importance=HIGH,
-        doc="The receive buffer of each connection's socket; -1 uses the system's default.",
+        doc="The receive buffer of each connection's socket; -1 uses the system's default. Up to"
+        " sixteen connections that send large requests have 4 MiB, unless this is set lower.",
     )
 
     # -- requests and their limits ---------------------------------------------------------------

@@ -11,7 +11,9 @@ The reader has no clock: the connection watches `begun`.
 
 Fresh memory costs more than the work on it: the kernel zeroes it page by page. So the memory of a
 large frame is reused after its request is answered (`FramePool`), and the next frame is received
-directly into it, past the shared buffer (`has_room`, `room`, `received`).
+directly into it, past the shared buffer (`has_room`, `room`, `received`). Behind a large frame
+another is expected: then the size is received alone, and all of the frame into its own memory
+(`reads_size_alone`).
 """
 
 import struct
@@ -94,6 +96,7 @@ class FrameReader:
         "_pool",
         "_wanted",
         "has_room",
+        "reads_size_alone",
         "refused",
         "size_max",
     )
@@ -106,6 +109,7 @@ class FrameReader:
         self._filled = 0
         self._wanted = 0
         self.has_room = False
+        self.reads_size_alone = False
         self.refused: FrameTooLarge | None = None
 
     @property
@@ -147,13 +151,14 @@ class FrameReader:
         if self._filled < self._wanted:
             return []
         self._frame = None
+        self.reads_size_alone = True
         return [frame]
 
     def drop(self) -> None:
         """Drop the unfinished frame: its stream has ended."""
         self._head = b""
         self._frame = None
-        self.has_room = False
+        self.has_room = self.reads_size_alone = False
 
     def receive(self, data: memoryview) -> list[bytearray]:
         """Take the bytes that have arrived; return the frames that are whole, without their sizes.
@@ -227,3 +232,4 @@ class FrameReader:
             self.has_room = True
         else:
             self._frame = bytearray(piece)
+            self.reads_size_alone = False

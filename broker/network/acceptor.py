@@ -27,6 +27,7 @@ from broker.network.held_sockets import HeldSockets
 from broker.network.host_names import plain_address
 from broker.network.narrow_sockets import narrow_listener
 from broker.network.processor import Processor
+from broker.network.wide_sockets import leave_growing
 from broker.runtime import owners
 from broker.runtime.clock import Clock
 from broker.runtime.log_lines import RateLimiter
@@ -189,6 +190,8 @@ def size_buffers(
     """Set what connections inherit from their listening socket; see `bind` for the sizes."""
     if receive_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        if not listener.is_encrypted:
+            leave_growing(sock)
     if listener.has_sasl and listener.is_encrypted:
         narrow_listener(sock)  # last; `widen` gives clients that log in `receive_bytes`
     if send_bytes > 0:

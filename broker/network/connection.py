@@ -30,6 +30,7 @@ from broker.network.byte_budget import ByteBudget
 from broker.network.connection_account import ConnectionAccount, own_bytes
 from broker.network.gathered_writes import GatheredWrites
 from broker.network.reading import Hold, Reading
+from broker.network.wide_sockets import WideSockets
 from broker.runtime.clock import Clock
 from broker.runtime.record_work import Walk
 from broker.runtime.request import Buffer, ConnectionInfo, Extras, Request
@@ -59,6 +60,7 @@ class Submitter(Protocol):
     budget: ByteBudget  # of request bytes
     answers: ByteBudget
     writes: GatheredWrites
+    wide_sockets: WideSockets
     frame_pool: FramePool
     receive_buffer: memoryview
     clock: Clock
@@ -120,17 +122,16 @@ class Connection(asyncio.BufferedProtocol):
         """Return the buffer to receive into: a large frame's own, or the processor's.
 
         The bytes leave the processor's buffer before the next read. uvloop reads a new connection
-        once even if it is held; it then gets room for one byte, and is paused. While the budget is
-        full, only the begun frame is read: a client that sends requests without a pause would
-        otherwise always be within a frame, and never wait.
+        once even if it is held, which gets room for one byte. While the budget is full, only the
+        begun frame is read: a client that never pauses would always be within one, and never wait.
         """
         reader = self.reader
         if reader.has_room:
             return reader.room
         processor = self._processor
         buffer = processor.receive_buffer
-        if self.reading.holds:
-            return buffer[:1]
+        if (holds := self.reading.holds) or reader.reads_size_alone:
+            return buffer[: 1 if holds else reader.missing_bytes]
         if processor.budget.full or (self.gate is not None and self.gate.is_closed):
             return buffer[: reader.missing_bytes]
         return buffer
@@ -142,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if reader.has_room:
                 frames = reader.received(nbytes)
+                processor.wide_sockets.widen(self)
             else:
                 frames = reader.receive(processor.receive_buffer[:nbytes])
         except FrameTooLarge as error:

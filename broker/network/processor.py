@@ -32,6 +32,7 @@ from broker.network.logins.login_errors import LoginEnded
 from broker.network.lone_senders import LoneSenders
 from broker.network.reading import HOLDS_FRAMES, Hold
 from broker.network.slow_decodes import LARGE_BYTES, SlowDecodes, TurnUsedUp
+from broker.network.wide_sockets import WideSockets
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS, Clock
 from broker.runtime.log_lines import RateLimiter
@@ -84,6 +85,7 @@ class Network:
     # If a listener has SASL.
     make_gate: Callable[[Connection, FrameSource], FrameGate] | None = None
     lone_senders: LoneSenders = field(default_factory=LoneSenders)
+    wide_sockets: WideSockets = field(default_factory=WideSockets)
 
 
 class Processor:
@@ -91,9 +93,8 @@ class Processor:
 
     def __init__(self, index: int, network: Network) -> None:
         self.name = f"processor-{index}"
-        self.writes = network.writes
         self.budget, self.answers = network.budget, network.answers
-        self.clock = network.clock
+        self.writes, self.clock = network.writes, network.clock
         self.frame_pool = FramePool()
         self.receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         self.connections: dict[Connection, None] = {}  # in the order of their beginning
@@ -101,7 +102,7 @@ class Processor:
         self._record_work = network.record_work
         self._settings, self._limits = network.settings, network.limits
         self._make_gate = network.make_gate
-        self._lone_senders = network.lone_senders
+        self._lone_senders, self.wide_sockets = network.lone_senders, network.wide_sockets
         self.metrics = network.metrics
         self.bad_requests = BadRequests(network.metrics)
         self._slow_decodes = SlowDecodes(network.clock)
@@ -126,6 +127,7 @@ class Processor:
 
     async def adopt(self, sock: socket.socket, info: ConnectionInfo) -> None:
         """Make `sock` a connection of this processor."""
+        self.wide_sockets.accepted(sock)
         connection = Connection(self, info, self._settings.frame_bytes_max)
         self.join(connection)
         try:
@@ -144,6 +146,7 @@ class Processor:
         """Drop a connection that has ended."""
         self.queue.forget(connection)
         self._lone_senders.forget(connection)
+        self.wide_sockets.forget(connection)
         if connection in self.connections:
             del self.connections[connection]
             self.metrics.connections_now -= 1

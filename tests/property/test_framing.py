@@ -52,12 +52,16 @@ def test_the_memory_of_earlier_frames_changes_nothing(payloads, kept, places):
         for piece in cut(stream, places):
             left = memoryview(piece)
             while left:
-                count = min(len(reader.room), len(left)) if reader.has_room else len(left)
+                count = len(left)
+                if reader.has_room:
+                    count = min(len(reader.room), count)
+                elif reader.reads_size_alone:
+                    count = min(reader.missing_bytes, count)
                 if reader.has_room:
                     reader.room[:count] = left[:count]
                     whole = reader.received(count)
                 else:
-                    whole = reader.receive(left)
+                    whole = reader.receive(left[:count])
                 left = left[count:]
                 frames += map(bytes, whole)
                 for frame in whole:

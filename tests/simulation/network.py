@@ -71,6 +71,11 @@ class SimSocket:
         elif link.is_reset and link.chance.random() < link.shape.invalid_option_chance:
             raise OSError(errno.EINVAL, "Invalid argument")
 
+    def getsockopt(self, *_: Any) -> int:
+        """Return no option."""
+        self._must_be_open()
+        return 0
+
     def setblocking(self, flag: bool) -> None:
         """Nothing here blocks."""
 
@@ -154,6 +159,10 @@ class SimListener:
         if self.is_closed:
             raise OSError(errno.EBADF, "Bad file descriptor")
         return self.address
+
+    def getsockopt(self, *_: Any) -> int:
+        """Return no option."""
+        return 0
 
     def setsockopt(self, *_: Any) -> None:
         """Do nothing."""

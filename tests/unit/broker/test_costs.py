@@ -26,7 +26,9 @@ import pytest
 from broker.handlers import HANDLERS
 from broker.lifecycle.environment import system_environment
 from broker.lifecycle.shutdown import EXIT_CLEAN
+from broker.network.wide_sockets import Receiving, WideSockets
 from broker.server import Broker
+from protocol.framing import SIZE_BYTES, FrameReader
 from protocol.kafka.codec import encode_message
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -194,6 +196,46 @@ BOUNDS: dict[tuple[Ask, bool], tuple[float, ...]] = {
     (ask_fetch, False): (91, 73, 0.2, 1, 1.5),
     (ask_fetch, True): (71, 61, 0.2, 0.1, 1.5),
 }
+
+
+LARGE_BATCH = raw_batches.batch([b"v" * 900_000])
+LARGE_COUNT = 3  # the second one learns that its connection sends large ones
+
+
+async def test_a_large_batch_is_received_where_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large frame behind another, only its size goes through the buffer that all share."""
+    shared: list[int] = []
+    wide: list[int] = []
+    receive, widen = FrameReader.receive, WideSockets.widen
+
+    def counted(reader: FrameReader, data: memoryview) -> list[bytearray]:
+        shared.append(len(data))
+        return receive(reader, data)
+
+    def widened(sockets: WideSockets, connection: Receiving) -> None:
+        widen(sockets, connection)
+        wide.append(len(sockets))
+
+    monkeypatch.setattr(FrameReader, "receive", counted)
+    monkeypatch.setattr(WideSockets, "widen", widened)
+    broker = Broker(loaded(tmp_path / "data"), system_environment())
+    running = await served(broker)
+
+    def client() -> None:
+        with Client(port_of(broker)) as connection:
+            assert connection.create_topic("t") == 0
+            for number in range(LARGE_COUNT):
+                if number == LARGE_COUNT - 1:
+                    shared.clear()
+                connection.produce("t", LARGE_BATCH)
+
+    await asyncio.to_thread(client)
+    broker._signals.received(signal.SIGTERM)
+    assert await running == EXIT_CLEAN
+    assert shared == [SIZE_BYTES]
+    assert set(wide) == {1}
 
 
 @pytest.mark.parametrize(("ask", "is_pipelined"), BOUNDS)

@@ -214,6 +214,28 @@ def test_only_large_frames_have_memory_before_their_bytes(size):
     assert reader.has_room == (size == REUSED_BYTES_MIN)
 
 
+def test_behind_a_large_frame_the_size_is_read_alone():
+    """So no byte of the next large frame is copied."""
+    pool = pool_with(3 * REUSED_BYTES_MIN)
+    reader = FrameReader(SIZE_MAX, pool)
+    (frame,) = arrive(reader, sized(large(1)), step=1000)
+    assert (reader.reads_size_alone, reader.missing_bytes) == (True, 4)
+    pool.give(frame)
+    receive(reader, sized(large(2))[:1])
+    assert (reader.reads_size_alone, reader.missing_bytes) == (True, 3)
+    receive(reader, sized(large(2))[1:4])
+    assert len(reader.room) == len(large(2))
+    assert arrive(reader, large(2), step=1000) == [large(2)]
+
+
+def test_behind_a_small_frame_as_much_is_read_as_has_come():
+    reader = FrameReader(SIZE_MAX, pool_with(3 * REUSED_BYTES_MIN))
+    arrive(reader, sized(large(1)), step=1000)
+    receive(reader, sized(b"small")[:4])
+    assert not reader.reads_size_alone
+    assert receive(reader, b"small" + sized(b"more")) == [b"small", b"more"]
+
+
 def test_an_announced_size_alone_gets_no_memory():
     pool = pool_with(REUSED_BYTES_MIN)
     reader = FrameReader(SIZE_MAX, pool)

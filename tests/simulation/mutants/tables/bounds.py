@@ -80,10 +80,13 @@ MUTANTS = (
             (
                 "broker/network/connection.py",
                 """\
-        if self.reading.holds:
-            return buffer[:1]
+        if (holds := self.reading.holds) or reader.reads_size_alone:
+            return buffer[: 1 if holds else reader.missing_bytes]
 """,
-                "",
+                """\
+        if reader.reads_size_alone:
+            return buffer[: reader.missing_bytes]
+""",
             ),
         ),
         only_with=frozenset({"hostile"}),
