@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from protocol.record_batch import Buffer
-from storage.errors import OffsetOutOfRange
+from storage.errors import LogFailed, OffsetOutOfRange
 from storage.log_state import LogState
-from storage.segments.log_file import LogSlice
-from storage.segments.order import is_in_order
+from storage.segments.log_file import MAP_BYTES_MIN, LogSlice
+from storage.segments.order import BATCHES_MAX, Look, is_cut_off, is_in_order, look
+from storage.segments.reading_on import known_place
 from storage.segments.row import HoleInLogError
 from storage.segments.timestamp_lookup import TimestampCandidate
 
@@ -73,6 +74,47 @@ class LogReader(LogState):
             )
         except HoleInLogError:
             raise OffsetOutOfRange(start_offset, self.start_offset, self.end_offset) from None
+
+    def read_on(self, start_offset: int, size_max: int, limit: int) -> Buffer | None:
+        """Return the bytes of what `read` finds, for a reader that comes back where it stopped.
+
+        As `read(…, end_offset=limit)` and `load_hot`, in one read of the file, which does not wait.
+        None where that is not enough, and for whatever is not as it should be: a look-up, large
+        slices, a first batch above `size_max`, holes, what is not in memory or checked yet, damage.
+        Nothing has changed then, and `read` sees to it.
+        """
+        if start_offset < self.start_offset:
+            return None
+        place = known_place(self.segments, start_offset, limit, self.end_offset)
+        if place is None:
+            return None
+        segment, position, position_end, limit = place
+        available = position_end - position
+        size = min(available, size_max)
+        if not 0 < size < MAP_BYTES_MIN:
+            return None
+        if not self.segments.soundness.is_sound(segment, position, size):
+            return None
+        try:
+            data = segment.log_file.file().pread_nowait(size, position)
+        except (OSError, LogFailed):
+            return None
+        if data is None or len(data) != size or data[:8] != start_offset.to_bytes(8):
+            return None
+        found = look(data, start_offset, limit, 0, self.epochs)
+        if found is None:
+            return None
+        if found.size < size:
+            if size < available:
+                if not found.size or not is_cut_off(data, found):
+                    return None
+                data = memoryview(data)[: found.size]
+            elif found.batch_count < BATCHES_MAX:
+                return None
+            else:
+                found = Look(size, limit, found.batch_count)
+        segment.remember_end(found.next_offset, position + found.size)
+        return data
 
     def is_in_order(self, piece: LogSlice, batches: Buffer, start_offset: int) -> bool:
         """Whether the batches of a slice, read for `start_offset` and loaded, may be served.

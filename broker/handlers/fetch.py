@@ -44,7 +44,8 @@ from broker.partitions.fetch_reading import (
     refused,
 )
 from broker.partitions.large_reading import ANSWER_BYTES, LARGE, LargeReading, is_large
-from broker.partitions.partition import ParkedFetch
+from broker.partitions.partition import ParkedFetch, Partition
+from broker.partitions.reading_on import read_on
 from broker.runtime.fetch_body import SessionFetch
 from broker.runtime.request import Pending, Request
 from broker.runtime.steps import Steps, finished
@@ -74,7 +75,7 @@ def handle(request: Request, services: Services) -> FetchResponse | Steps | Pend
         return _serve(request, services, found, session, is_long=session.size > LARGE)
     topics = body.topics
     if len(topics) == 1 and len(topics[0].partitions) == 1:  # the usual request
-        return _serve(request, services, _resolved_one(request, services))
+        return _serve_one(request, services)
     if is_large(topics):
         return _handle_in_steps(request, services)
     return _serve(request, services, finished(_resolved_topics(request, services)))
@@ -102,9 +103,7 @@ def _serve(
 ) -> FetchResponse | Steps | Pending:
     body: FetchRequest = request.body
     view: View = Named(topics) if session is None else session
-    bytes_max = services.config.fetch_max_bytes
-    if (quotas := services.quotas.clients) is not None:
-        bytes_max = quotas.fetch_bytes_max(request, bytes_max)
+    bytes_max = _bytes_max(request, services)
     make = LargeReading if is_long else FetchReading
     reading = make(request, view, bytes_max, services.answers, services.pool, services.metrics)
     is_empty = not topics and not view.has_others
@@ -135,12 +134,26 @@ def _found_in_session(services: Services, cached: CachedPartition) -> Resolved:
     return _resolved(services, name or None, cached.asked)
 
 
-def _resolved_one(request: Request, services: Services) -> ResolvedTopics:
+def _serve_one(request: Request, services: Services) -> FetchResponse | Steps | Pending:
     (topic,) = request.body.topics
     (asked,) = topic.partitions
     by_name = request.header.api_version < TOPIC_ID_VERSION
     name = topic.topic if by_name else _name_of(topic, request, services)
-    return [(topic, [(asked, _resolved(services, name, asked))])]
+    found = _resolved(services, name, asked)
+    if type(found) is Partition:
+        bytes_max = _bytes_max(request, services)
+        response = read_on(request, topic, asked, found, bytes_max, services.answers)
+        if response is not None:
+            return response
+    return _serve(request, services, [(topic, [(asked, found)])])
+
+
+def _bytes_max(request: Request, services: Services) -> int:
+    """Return the broker's own limit of an answer."""
+    bytes_max = services.config.fetch_max_bytes
+    if (quotas := services.quotas.clients) is not None:
+        return quotas.fetch_bytes_max(request, bytes_max)
+    return bytes_max
 
 
 def _name_of(topic: FetchTopic, request: Request, services: Services) -> str | None:

@@ -87,26 +87,10 @@ class FetchReading:
     """The partitions of one fetch, read as often as the fetch is woken."""
 
     __slots__ = (
-        "_aborted",
-        "_answers",
-        "_body",
-        "_bytes_left",
-        "_bytes_max",
-        "_checked_anew",
-        "_cold",
-        "_has_errors",
-        "_has_none_yet",
-        "_is_committed",
-        "_metrics",
-        "_missing",
-        "_pool",
-        "_pulled",
-        "_request",
-        "_topics",
-        "_unforeseen_count",
-        "_view",
-        "pending",
-    )
+        "_aborted", "_answers", "_body", "_bytes_left", "_bytes_max", "_checked_anew", "_cold",
+        "_has_errors", "_has_none_yet", "_is_committed", "_metrics", "_missing", "_pool", "_pulled",
+        "_request", "_topics", "_unforeseen_count", "_view", "pending",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -252,6 +236,12 @@ class FetchReading:
                 return data, 0
             header = self._request.header
             copied_max = header.copied_inline_max if header.copies_records else None
+            aborts_matter = self._is_committed and log.segments.aborting
+            read_on = None if aborts_matter or copied_max is not None else log.read_on
+            if read_on and (records := read_on(offset, bytes_max, limit)):
+                data.records = records
+                log.read_bytes += len(records)
+                return data, len(records)
             while True:
                 piece = log.read(offset, bytes_max, at_least_one_batch=first, end_offset=limit)
                 if piece is None:

@@ -72,11 +72,14 @@ class BatchLookup:
             self._found = (offset, *found)
         return found
 
+    def known_position(self, offset: int) -> int | None:
+        """Return where a batch that begins with `offset` was, or would come, if it is known."""
+        position = self._appended.get(offset)
+        return self._read_ends.get(offset) if position is None else position
+
     def _find(self, offset: int, end: int) -> tuple[int, BatchHeader] | None:
         self._hole_from = -1
-        position = self._appended.get(offset)
-        if position is None:
-            position = self._read_ends.get(offset)
+        position = self.known_position(offset)
         if position is not None:
             if position >= end:
                 return None

@@ -45,13 +45,13 @@ class Segments:
     """The segments of a log. The log owns `end_offset` and passes it where it is needed."""
 
     __slots__ = (
-        "_durable_base",
-        "_durable_offset",
-        "_durable_position",
         "aborting",
         "active",
         "all",
         "cleaned",
+        "durable_base",
+        "durable_offset",
+        "durable_position",
         "held",
         "soundness",
     )
@@ -80,9 +80,9 @@ class Segments:
 
     def note_durable(self, offset: int, segment_base_offset: int, position: int) -> None:
         """Remember that the batches below `offset` end at `position` of that segment."""
-        self._durable_offset = offset
-        self._durable_base = segment_base_offset
-        self._durable_position = position
+        self.durable_offset = offset
+        self.durable_base = segment_base_offset
+        self.durable_position = position
 
     def _note_aborting(self) -> None:
         self.aborting = [segment for segment in self.all if len(segment.aborts)]
@@ -146,8 +146,8 @@ class Segments:
         self._note_aborting()
         for segment in sources:
             self.soundness.forget(segment.base_offset)
-            if segment.base_offset == self._durable_base:
-                self.note_durable(self._durable_offset, merged.base_offset, merged.size)
+            if segment.base_offset == self.durable_base:
+                self.note_durable(self.durable_offset, merged.base_offset, merged.size)
         self.soundness.trust_from(merged.base_offset, 0)
 
     @property
@@ -178,10 +178,10 @@ class Segments:
         """Return the position where the batches below `limit` end; the segment begins below it."""
         if limit == end_offset:
             return segment.size
-        if limit == self._durable_offset:
-            if segment.base_offset == self._durable_base:
-                return self._durable_position
-            if segment.base_offset < self._durable_base:
+        if limit == self.durable_offset:
+            if segment.base_offset == self.durable_base:
+                return self.durable_position
+            if segment.base_offset < self.durable_base:
                 return segment.size
         found = segment.position_of(limit)
         return segment.size if found is None else found[0]

@@ -60,12 +60,12 @@ class SegmentReader(BatchLookup):
         if end - position <= size_max:
             size = end - position
             if offset_end is not None:
-                self._remember_end(offset_end, end)
+                self.remember_end(offset_end, end)
         elif header.size >= size_max:
             size = header.size
             if size > size_max and not at_least_one_batch:
                 return None
-            self._remember_end(header.next_offset, position + size)
+            self.remember_end(header.next_offset, position + size)
         else:
             size = self._whole_batches_end(position, header, position + size_max) - position
         return self.log_file.slice(position, size, hole_from)
@@ -108,7 +108,7 @@ class SegmentReader(BatchLookup):
                     indexed_offset = None
                 if at + header.size > limit:
                     if is_in_place:
-                        self._remember_end(header.base_offset, at)
+                        self.remember_end(header.base_offset, at)
                     return at
                 before, position, due = at, at + header.size, header.next_offset
         except DamagedLog:
@@ -132,7 +132,8 @@ class SegmentReader(BatchLookup):
             end_offset = header.next_offset
         return end_offset
 
-    def _remember_end(self, offset: int, position: int) -> None:
+    def remember_end(self, offset: int, position: int) -> None:
+        """Note where a read ended: a reader that comes back with that offset reads on there."""
         self._last_end = (position, offset)
         ends = self._read_ends
         if len(ends) >= HINTS_MAX:

@@ -73,6 +73,14 @@ class Soundness:
         if segment.base_offset in self._from:
             self._from[segment.base_offset] = segment.size
 
+    def is_sound(self, segment: Segment, position: int, size: int) -> bool:
+        """Whether those bytes, which begin with a batch, are known to be sound."""
+        trusted = self._from.get(segment.base_offset)
+        if trusted is not None and position >= trusted:
+            return True
+        walked = self._walked.get(segment.base_offset)
+        return walked is not None and walked[0] <= position and position + size <= walked[1]
+
     def checked(
         self,
         segment: Segment,

@@ -3,15 +3,23 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.records import batches, read_records
 from protocol.wire import ZERO_UUID
+from storage.log import Log
 from tests.support.broker_rig import Rig, batch
 from tests.support.rig_client import ask, create, produce
 
 MANY = 1_000_000
 VALUE = bytes(1_000)
 BATCH_BYTES = len(batch(VALUE))
+
+
+def look_up_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no fetch read on: each looks up where its records are."""
+    monkeypatch.setattr(Log, "read_on", lambda *_: None)
 
 
 def of(partition: int, offset: int, size_max: int = MANY, **epochs: int) -> FetchPartition:

@@ -14,6 +14,7 @@ from protocol.messages.produce import PartitionProduceData, ProduceRequest, Topi
 from storage.segments.cold import Cold, Pulled
 from tests.support import raw_batches
 from tests.support.broker_rig import Rig
+from tests.support.rig_fetch import look_up_always
 
 
 def batch(count: int) -> bytearray:
@@ -94,6 +95,7 @@ async def test_a_reading_that_is_repeated_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look-up of the second partition finds its bytes not in memory, once."""
+    look_up_always(monkeypatch)
     rig = Rig(tmp_path / "data")
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
     await rig.call(CreateTopicsRequest(topics=[topic]), 7)

@@ -29,6 +29,7 @@ from tests.support.rig_fetch import (
     VALUE,
     fetch,
     fill,
+    look_up_always,
     of,
     read,
     read_one,
@@ -234,6 +235,7 @@ async def test_a_closed_connection_ends_the_wait(rig: Rig) -> None:
 async def test_cold_bytes_are_loaded_off_the_loop(
     rig: Rig, waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look_up_always(monkeypatch)
     await create(rig, count=2)
     await produce(rig, batch(b"a"))
     monkeypatch.setattr(LogSlice, "load_hot", lambda _: None)
@@ -251,6 +253,7 @@ async def test_cold_bytes_are_loaded_off_the_loop(
 
 
 async def test_a_failed_read(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up_always(monkeypatch)
     await create(rig, count=2)
     await produce(rig, batch(b"a"))
     await produce(rig, batch(b"b"), partition=1)
@@ -318,6 +321,7 @@ async def test_a_reader_of_a_broken_log_does_not_fail_the_round_of_others(
 async def test_an_unexpected_error_affects_only_its_partition_too(
     rig: Rig, is_cold: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    look_up_always(monkeypatch)
     await create(rig, count=2)
     await produce(rig, batch(b"a"))
     await produce(rig, batch(b"b"), partition=1)
@@ -341,6 +345,7 @@ async def test_an_unexpected_error_affects_only_its_partition_too(
 
 def break_log(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """Make look-ups in partition 0's log fail from now on."""
+    look_up_always(monkeypatch)
     broken = rig.services.partitions.get("t", 0).log
 
     def count(log: Log, offset: int, sound: Any = Log.available_bytes) -> int:

@@ -16,6 +16,7 @@ from storage.segments.cold import Cold
 from tests.support.broker_rig import Rig, batch
 from tests.support.fake_connection import FakeConnection
 from tests.support.rig_client import create, produce
+from tests.support.rig_fetch import look_up_always
 from tests.support.session_client import SessionClient, limit
 
 COUNT = 12
@@ -95,6 +96,7 @@ async def test_the_answer_is_that_of_few(
 async def test_cold_records_are_loaded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     body = await some(rig)
     expected = plain(await rig.call(body, 12))
+    look_up_always(monkeypatch)
     monkeypatch.setattr("storage.segments.log_file.LogSlice.load_hot", lambda *_: None)
     monkeypatch.setattr("storage.segments.log_file.LogSlice.read_hot", lambda *_: None)
     assert plain(await rig.call(body, 12)) == expected
