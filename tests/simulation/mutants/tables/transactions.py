@@ -234,6 +234,7 @@ MUTANTS = (
         """\
     return False
 """,
+        only_with=frozenset({"changing transactor"}),
     ),
     Mutant(
         "hand-markers-tear",
