@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 from broker.metadata.topic_rules import TRANSACTION_TOPIC
 from tests.simulation import faults
 from tests.simulation.context import Context
+from tests.simulation.disk_content import entries, fill
 from tests.simulation.end_faults import while_it_is_marked
 from tests.simulation.faults import run_fault
 from tests.simulation.plan import WISH, FaultPlan, Plan
 from tests.simulation.record import Record
-from tests.simulation.wishes import WISHES
+from tests.simulation.wishes import WISHES, put_anothers
 from tests.simulation.world import MS, World
+from tests.support.memory_inodes import Directory
 
 
 @pytest.mark.parametrize("is_finale", [False, True])
@@ -215,3 +218,25 @@ def test_each_wish_of_a_story_can_be_fulfilled() -> None:
         for what in re.findall(r'"([^"]+)"', call)
     }
     assert wished == set(WISHES)
+
+
+def test_another_log_is_put_in_place_of_a_storys_empty_one_alone() -> None:
+    log = "00000000000000000000.log"
+    directory = Directory()
+    fill(
+        directory,
+        {
+            "__consumer_offsets-0": {log: b"groups"},
+            "kept-0": {log: b"records", "partition.metadata": b"id"},
+            "story-0": {log: b"", "partition.metadata": b"own"},
+            "story-full-0": {log: b"own"},
+            "void-0": {log: b""},
+        },
+    )
+    before = dict(entries(directory))
+    said = put_anothers(directory, random.Random(1))
+    assert said.endswith(" as story-0")
+    changed = {path: data for path, data in entries(directory) if before.get(path) != data}
+    assert changed[f"story-0/{log}"] in (b"records", b"own")
+    assert {path.partition("/")[0] for path in changed} == {"story-0"}
+    assert put_anothers(directory, random.Random(1)) == "restores nothing"

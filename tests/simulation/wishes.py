@@ -3,6 +3,7 @@
 kill, power cut               soon
 power cut behind a decision   when one is on the disk, and its markers perhaps are not
 lost producers                a clean stop, and what snapshots say of producers is gone
+another's directory           a clean stop, and an empty log's directory is a copy of another's
 kill in a swap                while the files of a compacted segment take their sources' names
 """
 
@@ -15,12 +16,16 @@ from contextlib import suppress
 from typing import Final
 
 from storage.files import filenames
+from storage.files.filenames import Kind
+from tests.simulation.disk_content import Content, entries, fill
 from tests.simulation.end_faults import some_time, while_it_is_decided
 from tests.simulation.lost_files import lose_producers
 from tests.simulation.stage import ASKED_WITHIN_MS, LOST_DOWN_MS, Fault, Stage, change_while_down
 from tests.simulation.world import TimedOut
+from tests.support.memory_inodes import Directory
 
 WISHED_WITHIN_MS: Final = 12_000
+PREFIX: Final = "story-"  # of the names of their topics
 
 
 async def wish(stage: Stage, chance: random.Random) -> None:
@@ -57,6 +62,35 @@ async def _cut_behind_a_decision(stage: Stage, chance: random.Random) -> None:
     _end_now(stage, chance, cuts_power=True)
 
 
+def put_anothers(directory: Directory, rng: random.Random) -> str:
+    """Put a copy of a log in place of a story's empty one, as who restores files may; say which."""
+    logs: dict[str, Content] = {}
+    for name, node in sorted(directory.live.items(), key=lambda entry: entry[0]):
+        parsed = filenames.parse(name)
+        if isinstance(node, Directory) and parsed is not None and parsed.kind is Kind.PARTITION:
+            logs[name] = dict(entries(node))
+    full = [name for name in logs if _has_records(logs[name]) and not name.startswith("__")]
+    empty = [name for name in logs if name.startswith(PREFIX) and not _has_records(logs[name])]
+    if not full or not empty:
+        return "restores nothing"
+    source, target = rng.choice(full), rng.choice(empty)
+    anothers = Directory()
+    fill(anothers, logs[source])
+    directory.put(target, anothers)
+    return f"restores {source} as {target}"
+
+
+def _has_records(log: Content) -> bool:
+    return any(data for name, data in log.items() if name.endswith(f".{filenames.LOG}"))
+
+
+async def _put_anothers(stage: Stage, chance: random.Random) -> None:
+    life = stage.context.life
+    if life is not None and not life.told_to_stop_ns:
+        stage.stop_life([(0, int(signal.SIGTERM))], LOST_DOWN_MS)
+    await change_while_down(stage, chance, lambda _context: put_anothers)
+
+
 async def _lose_producers(stage: Stage, chance: random.Random) -> None:
     life = stage.context.life
     if life is not None and not life.told_to_stop_ns:
@@ -88,6 +122,7 @@ WISHES: Final[dict[str, Fault]] = {
     "kill": _ending_at_once(cuts_power=False),
     "power cut": _ending_at_once(cuts_power=True),
     "power cut behind a decision": _cut_behind_a_decision,
+    "another's directory": _put_anothers,
     "lost producers": _lose_producers,
     "kill in a swap": _kill_in_a_swap,
 }

@@ -107,7 +107,10 @@ async def topic_taken_again(teller: Teller) -> None:
     for _ in range(count):
         told = await teller.produce(name, batch_of_now(teller))
         teller.needs(told.error_code == 0)
-    teller.wish(teller.rng.choice(("power cut", "power cut", "kill")))
+    if count:
+        teller.wish("power cut")
+    else:
+        teller.wish(teller.rng.choice(("power cut", "kill", "another's directory")))
     await teller.next_life(WAIT_MS)
     start, end = await teller.offset_of(name), await teller.offset_of(name, LATEST)
     teller.needs(_is_sound(teller, name))

@@ -89,7 +89,7 @@ MUTANTS = (
 """,
             ),
         ),
-        only_with=frozenset({"hostile"}),
+        only_with=frozenset({"full house"}),
     ),
     Mutant(
         "answers-behind-a-waiting-one-unbounded",

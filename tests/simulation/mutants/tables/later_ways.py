@@ -32,17 +32,6 @@ MUTANTS = (
 """,
     ),
     Mutant(
-        "failure-in-place-is-told-to-nobody",
-        "a request that runs in place and fails is never answered",
-        IN_PLACE,
-        """\
-            tell = partial(self._failed, error)
-""",
-        """\
-            tell = partial(type, error)
-""",
-    ),
-    Mutant(
         "marker-between-two-turns-is-left-out",
         "of a transaction in very many partitions, those that begin a turn of the loop get no"
         " marker",
