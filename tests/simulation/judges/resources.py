@@ -24,6 +24,7 @@ from broker.groups.coordinator import Coordinator
 from broker.network.connection import Connection
 from broker.network.connection_account import own_bytes
 from broker.network.processor import RECEIVE_BUFFER_BYTES
+from broker.network.reading import Hold
 from broker.runtime import owners
 from broker.runtime.clock import MS_NS
 from broker.runtime.owners import Owner
@@ -312,11 +313,13 @@ def is_busy_by_itself(broker: Broker) -> bool:
     A JoinGroup or SyncGroup waits for other members, though its client has gone; or a session or
     the retention of offsets has just ended, and the record of it is not durable yet. Or a client
     has left behind more requests than are handled at a time: its connection is not read while they
-    wait, so nobody hears of its end. What stays so however often one looks is held.
+    wait, so nobody hears of its end. Nor does anybody while it is throttled, since no kernel is
+    asked here (`broker.network.hang_ups`). What stays so however often one looks is held.
     """
     services = broker._assembly.services
-    if any(one.slots and one.reading.holds for one in _connections(broker)):
-        return True
+    for one in _connections(broker):
+        if one.reading.holds & Hold.THROTTLED or (one.slots and one.reading.holds):
+            return True
     return services.has_groups and (
         _waits_for_members(services.groups)
         or services.logs.unflushed_bytes > 0

@@ -305,6 +305,10 @@ async def test_a_client_that_has_left_is_heard_when_its_connection_is_read(broke
     connected.slots.clear()
     assert not resources.is_busy_by_itself(broker)
     connected.release(Hold.IN_FLIGHT)
+    connected.reading.hold(Hold.THROTTLED)
+    assert resources.is_busy_by_itself(broker)
+    connected.release(Hold.THROTTLED)
+    assert not resources.is_busy_by_itself(broker)
 
 
 def test_what_groups_do_without_clients():
