@@ -153,6 +153,8 @@ async def parting_pusher(teller: Teller) -> None:
     """Push metrics for the last time behind a fetch that waits, as librdkafka does."""
     config = teller.context.loaded.config
     teller.needs(config.barnabas_requests_per_connection_max > 1)
+    # Else what is sent behind the fetch is not begun before it is answered.
+    teller.needs("barnabas_answer_bytes_max" not in teller.context.plan.tiny)
     name = f"{teller.name}-topic"
     await teller.create(name, 1, **SMALL_SEGMENTS)
     told = await teller.ask(GetTelemetrySubscriptionsRequest(), 0)
