@@ -108,7 +108,7 @@ class LogReader(LogState):
             if size < available:
                 if not found.size or not is_cut_off(data, found):
                     return None
-                data = memoryview(data)[: found.size]
+                data = _beginning(data, found.size)
             elif found.batch_count < BATCHES_MAX:
                 return None
             else:
@@ -160,3 +160,14 @@ class LogReader(LogState):
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the answer to OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) if undefined."""
         return self.epochs.end_offset_for(epoch, self.end_offset)
+
+
+def _beginning(data: Buffer, size: int) -> Buffer:
+    """Return the first bytes of what was read; the rest takes no memory while they are sent.
+
+    A view would keep all of `data`, and the answers' bound count its own size, or nothing.
+    """
+    if type(data) is bytearray:
+        del data[size:]  # copies nothing, and gives memory back above twice the size
+        return data
+    return bytes(data[:size])

@@ -1,16 +1,19 @@
 """The usual fetch is answered as by a reading, where it is answered at all."""
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.network.connection_account import own_bytes
 from protocol.messages.fetch import FetchRequest
+from storage.files.os_filesystem import OsFile
 from storage.log import Log
 from tests.support.broker_rig import Rig, batch
 from tests.support.log_transactions import end, send
-from tests.support.rig_client import ask, produce
+from tests.support.rig_client import ask, create, produce
 from tests.support.rig_fetch import VALUE, fetch, fill, of, values
 
 FIRST_BYTES = len(batch(b"3", b"4", b"5"))
@@ -120,3 +123,19 @@ async def test_while_answers_wait_a_fetch_gets_less(
     answer, is_short = await read_both(rig, monkeypatch, fetch(of(0, 3)), 12)
     assert is_short
     assert len(values(answer.responses[0].partitions[0])) == 3
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_what_is_cut_off_takes_no_memory_of_an_answer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    """And what is sent is counted, also where the file system only has reads that may wait."""
+    if waits:
+        monkeypatch.setattr(OsFile, "pread_nowait", OsFile.pread)
+    await create(rig)
+    for value in (b"0", b"1", bytes(100_000)):
+        await produce(rig, batch(value))
+    found = rig.services.partitions.get("t", 0).log.read_on(1, 90_000, 3)
+    assert own_bytes([found]) == len(found) == len(batch(b"1"))
+    kept = found.obj if type(found) is memoryview else found
+    assert sys.getsizeof(kept) < 1000
