@@ -2,7 +2,8 @@
 
 A fetch may name thousands of aborted transactions, and each is two numbers in a list of the log. As
 objects, a name costs half a microsecond to make and to encode; as bytes, some hundredths of that.
-Readers see a list of structs. The encoder of Kafka's protocol copies the bytes.
+Readers see a list of structs. The encoder of Kafka's protocol takes the bytes as they are: each
+struct is closed by "no tagged fields", as in flexible versions, which all clients of today speak.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-_PAIR: Final = struct.Struct(">qq")
-PAIR_BYTES: Final = _PAIR.size
+PACKED_PAIR: Final = struct.Struct(">qqx")
+PAIR_BYTES: Final = PACKED_PAIR.size
+_PLAIN_BYTES: Final = PAIR_BYTES - 1  # in versions without tagged fields
 
 
 class PackedPairs(Generic[T]):
@@ -22,24 +24,24 @@ class PackedPairs(Generic[T]):
 
     __slots__ = ("_data", "_make")
 
-    def __init__(
-        self, make: Callable[[int, int], T], pairs: bytes | bytearray | memoryview = b""
-    ) -> None:
-        """`pairs` are the numbers, big-endian, one behind the other."""
+    def __init__(self, make: Callable[[int, int], T], pairs: bytes = b"") -> None:
+        """`pairs` are PACKED_PAIRs, one behind the other."""
         self._make = make
-        self._data = bytearray(pairs)
+        self._data: bytes | bytearray = pairs
 
-    def extend(self, pairs: bytes | bytearray | memoryview) -> None:
+    def extend(self, pairs: bytes | memoryview) -> None:
         """Append some."""
+        if type(self._data) is not bytearray:
+            self._data = bytearray(self._data)
         self._data += pairs
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._data) // _PAIR.size
+        return len(self._data) // PAIR_BYTES
 
     def __iter__(self) -> Iterator[T]:
         """Make each struct."""
-        for one, other in _PAIR.iter_unpack(self._data):
+        for one, other in PACKED_PAIR.iter_unpack(self._data):
             yield self._make(one, other)
 
     def __eq__(self, other: object) -> bool:
@@ -50,12 +52,11 @@ class PackedPairs(Generic[T]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def encoded(self, *, is_flexible: bool) -> bytearray:
-        """Return them on the wire; in flexible versions, no tagged fields close each."""
-        if not is_flexible:
+    def encoded(self, *, is_flexible: bool) -> bytes | bytearray:
+        """Return them on the wire, not to be changed; in old versions, no tagged fields follow."""
+        if is_flexible:
             return self._data
-        size = _PAIR.size
-        spaced = bytearray(len(self) * (size + 1))
-        for column in range(size):
-            spaced[column :: size + 1] = self._data[column::size]
-        return spaced
+        plain = bytearray(len(self) * _PLAIN_BYTES)
+        for column in range(_PLAIN_BYTES):
+            plain[column::_PLAIN_BYTES] = self._data[column::PAIR_BYTES]
+        return plain

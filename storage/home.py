@@ -11,6 +11,7 @@ from storage.files.filesystem import FileSystem
 from storage.files.open_files import OpenFiles
 from storage.files.overlay import Overlay
 from storage.files.room import Room
+from storage.segments.kept_aborts import KeptAborts
 from storage.trash import Trash
 
 
@@ -22,7 +23,7 @@ class Home:
     the file system is an overlay, and repairs made while opening stay in memory.
     """
 
-    __slots__ = ("checkpoint_changes", "files", "filesystem", "is_read_only",
+    __slots__ = ("checkpoint_changes", "files", "filesystem", "is_read_only", "kept_aborts",
                  "producer_expiration_ms", "room", "start_moves", "trash",
                  "unflushed_bytes")  # fmt: skip
 
@@ -38,6 +39,7 @@ class Home:
         self.checkpoint_changes = 0  # to recovery points, start offsets and cleaned offsets
         self.start_moves = 0  # of the start offsets that clients see
         self.trash = Trash(filesystem, files.forget)
+        self.kept_aborts = KeptAborts()
 
     def discard(self, directory: str, names: Iterable[str], due_ms: int) -> None:
         """Rename those of the files that exist to `.deleted`. Blocks. Raises OSError."""

@@ -11,9 +11,8 @@ stay below the marker (`storage.producers.open_transactions`).
 
 from __future__ import annotations
 
-import struct
-
 from protocol.control_records import Marker
+from protocol.packed_pairs import PACKED_PAIR
 from storage.log_reader import LogReader
 from storage.producers.open_transactions import OpenTransaction, ReplayedMarker
 from storage.segments.log_file import LogSlice
@@ -85,15 +84,16 @@ class LogTransactions(LogReader):
         OSError.
         """
         found = self.segments.aborted(from_offset, upper_offset)
-        return [*struct.iter_unpack(">qq", found)]
+        return [*PACKED_PAIR.iter_unpack(found)]
 
-    def aborted_in(self, piece: LogSlice, start_offset: int, limit: int) -> bytes | bytearray:
+    def aborted_in(self, piece: LogSlice, start_offset: int, limit: int) -> bytes:
         """As `aborted`, of the records of a slice that was read for `start_offset` below `limit`.
 
-        Two int64 each, as in the answer of a fetch. Raises Cold, OSError.
+        PACKED_PAIRs, as the answer of a fetch has them. Raises Cold, OSError.
         """
         aborting = self.segments.aborting
         if not aborting or aborting[-1].aborts.last_marker < start_offset:
             return b""
         upper_offset = self.segments.offset_behind(piece, start_offset, limit)
-        return self.segments.aborted(start_offset, min(limit, upper_offset))
+        upper_offset = min(limit, upper_offset)
+        return bytes(self.segments.aborted(start_offset, upper_offset, self.home.kept_aborts))

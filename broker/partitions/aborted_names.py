@@ -16,16 +16,13 @@ from storage.log import Log
 from storage.segments.log_file import LogSlice
 
 NAMED_PER_STEP: Final = 1_000
-NAME_BYTES: Final = 17  # of one in an answer
-
-Pairs = bytes | bytearray | memoryview  # of producer ids and first offsets
 
 
 class _Many(NamedTuple):
     """What the answer for one partition is still to name."""
 
     data: PartitionData
-    found: bytes | bytearray
+    found: bytes  # PACKED_PAIRs of producer ids and first offsets
 
 
 class AbortedNames:
@@ -67,11 +64,11 @@ class AbortedNames:
             for start in range(0, len(found), step):
                 some = view[start : start + step]
                 named.extend(some)
-                yield NAME_BYTES * (len(some) // PAIR_BYTES)
+                yield len(some)
         return response
 
 
-def _named(found: Pairs) -> PackedPairs[AbortedTransaction]:
+def _named(found: bytes) -> PackedPairs[AbortedTransaction]:
     """Return what passes for a list, and is encoded faster."""
     return PackedPairs(_aborted, found)
 

@@ -11,18 +11,21 @@ which do the same field by field; so are the versions before the flexible ones.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from protocol.dialect import RequestHeader
 from protocol.kafka.primitives import uvarint
 from protocol.messages.fetch import (
     HIGH_WATERMARK_UNTOLD,
+    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
+    PartitionData,
     ReplicaState,
 )
+from protocol.packed_pairs import PackedPairs
 from protocol.wire import ZERO_UUID, Buffer
 
 FLEXIBLE_SINCE: Final = 12
@@ -49,6 +52,7 @@ _answer = struct.Struct(">iixihiB")
 # Partitions; partition, error, high watermark, last stable offset, log start; aborted transactions,
 # preferred replica.
 _outcome = struct.Struct(">BihqqqBi")
+_until_aborted = struct.Struct(">Bihqqq")
 _SIZE: Final = 4
 _NO_TAGS: Final = bytes(3)  # of partition, topic and answer
 _INLINE_SIZE_MAX: Final = 1024  # as in compiled encoders: the stored size of records
@@ -137,9 +141,10 @@ def encoded(header: RequestHeader, response: FetchResponse) -> list[Buffer] | No
         if len(topic.partitions) != 1:
             return None
         one = topic.partitions[0]
-        aborted, records = one.aborted_transactions, one.records
+        aborted: Any = one.aborted_transactions
+        records = one.records
         if (
-            aborted
+            (aborted and type(aborted) is not PackedPairs)
             or one.diverging_epoch is not None
             or one.current_leader is not None
             or one.snapshot_id is not None
@@ -155,19 +160,23 @@ def encoded(header: RequestHeader, response: FetchResponse) -> list[Buffer] | No
                 return None
             named = bytes((len(name) + 1,)) + name
         stored = 0 if records is None else len(records) + 1
-        outcome = _outcome.pack(
-            _ONE,
-            one.partition_index,
-            one.error_code,
-            one.high_watermark,
-            one.last_stable_offset,
-            one.log_start_offset,
-            0 if aborted is None else _NONE,
-            one.preferred_read_replica,
-        ) + uvarint(stored)
+        if aborted:
+            outcome = _naming(one, aborted)
+        else:
+            outcome = _outcome.pack(
+                _ONE,
+                one.partition_index,
+                one.error_code,
+                one.high_watermark,
+                one.last_stable_offset,
+                one.log_start_offset,
+                0 if aborted is None else _NONE,
+                one.preferred_read_replica,
+            )
+        size = uvarint(stored)
         sent = len(records) if records else 0
         head = _answer.pack(
-            _answer.size - _SIZE + len(named) + len(outcome) + sent + len(_NO_TAGS),
+            _answer.size - _SIZE + len(named) + len(outcome) + len(size) + sent + len(_NO_TAGS),
             header.correlation_id,
             response.throttle_time_ms,
             response.error_code,
@@ -177,5 +186,20 @@ def encoded(header: RequestHeader, response: FetchResponse) -> list[Buffer] | No
     except (struct.error, AttributeError, TypeError, UnicodeEncodeError):
         return None  # the encoder says what is wrong
     if records is None or stored <= _INLINE_SIZE_MAX:
-        return [b"".join((head, named, outcome, records or b"", _NO_TAGS))]
-    return [head + named + outcome, records, _NO_TAGS]
+        return [b"".join((head, named, outcome, size, records or b"", _NO_TAGS))]
+    return [b"".join((head, named, outcome, size)), records, _NO_TAGS]
+
+
+def _naming(one: PartitionData, aborted: PackedPairs[AbortedTransaction]) -> bytes:
+    """Return what `_outcome` packs, with aborted transactions."""
+    head = _until_aborted.pack(
+        _ONE,
+        one.partition_index,
+        one.error_code,
+        one.high_watermark,
+        one.last_stable_offset,
+        one.log_start_offset,
+    )
+    names = aborted.encoded(is_flexible=True)
+    replica = _int32.pack(one.preferred_read_replica)
+    return b"".join((head, uvarint(len(aborted) + 1), names, replica))

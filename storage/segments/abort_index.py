@@ -15,9 +15,9 @@ New entries are packed in memory and written by a checkpoint, as those of the ot
 for committed ones. So each snapshot of the producers says how many entries there are, and their
 CRC-32C (`tally`); what differs is built anew (`storage.opening.abort_loading`).
 
-A look-up returns producer ids and first offsets as they are in the entries: 16 bytes each, one
-behind the other. The answer of a fetch has the same bytes, and may name thousands, so no numbers
-are made of them.
+A look-up returns producer ids and first offsets as the answer of a fetch names them, which has the
+same bytes of an entry behind each other (`protocol.packed_pairs`). It may name thousands, so no
+numbers are made of them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from protocol.checksum import crc32c
+from protocol.packed_pairs import PACKED_PAIR, PAIR_BYTES
 from storage.files import filenames
 from storage.files.filesystem import Buffer, File
 from storage.files.open_files import OpenFiles
@@ -36,8 +37,8 @@ from storage.segments import cold
 from storage.segments.cold import Cold, Pulled
 
 _ENTRY: Final = struct.Struct(">hqqqq")
-_PAIR: Final = struct.Struct(">qq")
 _PAIR_IN_ENTRY: Final = 2  # where it begins
+_COLUMNS: Final = 8 + 8  # its bytes, without the last one, which is always 0
 ENTRY_BYTES: Final = _ENTRY.size
 assert ENTRY_BYTES == 34
 _VERSION: Final = 0
@@ -47,9 +48,10 @@ _VERSION: Final = 0
 # thread reads on.
 BLOCK_ENTRIES: Final = 4_096
 # Read first, then twice as many each time: most answers name few. A reader that goes on gets about
-# as many as in the answer before, so then these are read at once.
+# as many as in the answer before, and one that begins where another did just as many: then these
+# are read at once.
 FEW_ENTRIES: Final = 64
-HINTS_MAX: Final = 64  # ends of answers that are remembered of a list
+HINTS_MAX: Final = 64  # bounds of answers that are remembered of a list
 
 Tally = tuple[int, int]  # how many entries a list has, and the CRC-32C of their bytes
 EMPTY: Final[Tally] = (0, 0)
@@ -68,8 +70,8 @@ class AbortIndex:
     """The aborted transactions whose markers are in one segment."""
 
     __slots__ = (
-        "_count", "_crc", "_few", "_files", "_hints", "_is_cut", "_tail", "_written", "last_marker",
-        "path",
+        "_count", "_crc", "_files", "_hints", "_is_cut", "_tail", "_written", "fill_count",
+        "last_marker", "path",
     )  # fmt: skip
 
     def __init__(self, files: OpenFiles, path: str) -> None:
@@ -81,8 +83,10 @@ class AbortIndex:
         self._count = 0
         self._crc = 0
         self.last_marker = -1  # the offset of the newest entry's marker
-        self._hints: dict[int, int] = {}  # offset that an answer ended before -> perhaps its slot
-        self._few = FEW_ENTRIES  # how many the next answer will need, perhaps
+        self.fill_count = 0  # how often its entries have become others
+        # Offset that an answer began at, or ended before -> perhaps its slot, and perhaps how many
+        # entries an answer from there needs.
+        self._hints: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         """Return how many entries there are, in the file and in memory."""
@@ -134,6 +138,7 @@ class AbortIndex:
 
     def _take(self, data: bytes, count: int) -> None:
         size = count * ENTRY_BYTES
+        self.fill_count += 1
         self._count = self._written = count
         self._crc = crc32c(memoryview(data)[:size])
         self._tail, self._is_cut = bytearray(), size < len(data)
@@ -143,6 +148,7 @@ class AbortIndex:
         """Drop every entry; the file follows when the list is written."""
         self._tail, self._written, self._count, self._crc = bytearray(), 0, 0, 0
         self._is_cut, self.last_marker = True, -1
+        self.fill_count += 1
 
     def add(self, aborted: AbortedTransaction) -> None:
         """Add the entry of a marker that was appended, in memory."""
@@ -208,14 +214,14 @@ class AbortIndex:
                 return collect_apart([self], from_offset, upper_offset, found)
             if start > slot:
                 entries = self._read(start, min(count, start + size))
-            ended, is_over = _pick(entries, upper_offset, found)
+            ended, looked_at, is_over = _pick(entries, upper_offset, found)
             if is_over:
-                self._hint(upper_offset, start + ended, start + ended - slot)
+                self._hint(from_offset, slot, start + looked_at, upper_offset, start + ended)
                 return True
             start += size
             left = slot + BLOCK_ENTRIES - start  # of the first block
             size = min(2 * size, left) if left > 0 else BLOCK_ENTRIES
-        self._hint(upper_offset, count, count - slot)
+        self._hint(from_offset, slot, count, upper_offset, count)
         return False
 
     def _first_block(self, offset: int, count: int) -> tuple[int, bytes]:
@@ -223,8 +229,8 @@ class AbortIndex:
 
         Of the `count` first.
         """
-        size = min(self._few, BLOCK_ENTRIES)
-        slot = self._hints.get(offset, -1)
+        slot, few = self._hints.get(offset, (-1, FEW_ENTRIES))
+        size = min(few, BLOCK_ENTRIES)
         if 0 <= slot <= count:
             # A hint may be wrong: threads look up here while the loop changes the list.
             before = min(slot, 1)
@@ -235,15 +241,20 @@ class AbortIndex:
         slot = bisect_left(range(count), offset, key=self._marker_at)
         return slot, self._read(slot, min(count, slot + size))
 
-    def _hint(self, upper_offset: int, slot: int, ended: int) -> None:
-        """Remember where the marker is that comes first behind an answer: the next one begins.
+    def _hint(
+        self, from_offset: int, slot: int, looked_at: int, upper_offset: int, ended: int
+    ) -> None:
+        """Remember where an answer began, and where the next one begins: at slot `ended`.
 
-        And how many entries this one took.
+        This one has looked at the entries up to the slot `looked_at`.
         """
-        self._few = max(FEW_ENTRIES, ended + ended // 8)
-        if len(self._hints) >= HINTS_MAX:
-            self._hints.clear()
-        self._hints[upper_offset] = slot
+        hints = self._hints
+        if len(hints) >= HINTS_MAX:
+            hints.clear()
+        taken = ended - slot
+        hints[from_offset] = slot, max(1, looked_at - slot)
+        if hints.get(upper_offset, (-1, 0))[0] != ended:
+            hints[upper_offset] = ended, max(FEW_ENTRIES, taken + taken // 8)
 
     def _marker_at(self, slot: int) -> int:
         return _marker_in(self._read(slot, slot + 1), 0)
@@ -319,10 +330,11 @@ class _ColdAborts(Cold):
         pulled.keep_whole(self._key, self._found)
 
 
-def _pick(entries: bytes, upper_offset: int, found: bytearray) -> tuple[int, bool]:
+def _pick(entries: bytes, upper_offset: int, found: bytearray) -> tuple[int, int, bool]:
     """Add what begins below `upper_offset`.
 
-    Returns how many markers are below it, and whether all later entries begin above it.
+    Returns how many markers are below it, how many entries say so, and whether all later ones begin
+    above it.
     """
     count = len(entries) // ENTRY_BYTES
 
@@ -333,27 +345,34 @@ def _pick(entries: bytes, upper_offset: int, found: bytearray) -> tuple[int, boo
     ended = count
     if count and marker_at(count - 1) >= upper_offset:
         ended = bisect_left(range(count), upper_offset, key=marker_at)
-    found += _pairs_of(entries, ended)
-    if ended and _stable_after(entries, ended - 1) >= upper_offset:
-        return ended, True
+    if ended:
+        found += _pairs_of(entries, ended)
+        if _stable_after(entries, ended - 1) >= upper_offset:
+            return ended, ended, True
     rest = memoryview(entries)[ended * ENTRY_BYTES : count * ENTRY_BYTES]
+    looked_at = ended
     for _, producer_id, first_offset, _, stable in _ENTRY.iter_unpack(rest):
+        looked_at += 1
         if first_offset < upper_offset:
-            found += _PAIR.pack(producer_id, first_offset)
+            found += PACKED_PAIR.pack(producer_id, first_offset)
         if stable >= upper_offset:
-            return ended, True
-    return ended, False
+            return ended, looked_at, True
+    return ended, looked_at, False
 
 
 def _pairs_of(entries: bytes, count: int) -> bytearray:
     """Return the pairs of the first entries.
 
-    First bytes of all, then second bytes: five times as fast as entry by entry.
+    First bytes of all, then second bytes: five times as fast as entry by entry. Most of the high
+    ones are 0 in all.
     """
-    pairs = bytearray(count * _PAIR.size)
-    end = count * ENTRY_BYTES
-    for byte in range(_PAIR.size if count else 0):
-        pairs[byte :: _PAIR.size] = entries[_PAIR_IN_ENTRY + byte : end : ENTRY_BYTES]
+    pairs = bytearray(count * PAIR_BYTES)
+    zeros = bytes(count)
+    start, end = _PAIR_IN_ENTRY, count * ENTRY_BYTES
+    for byte in range(_COLUMNS):
+        column = entries[start + byte : end : ENTRY_BYTES]
+        if column != zeros:
+            pairs[byte::PAIR_BYTES] = column
     return pairs
 
 

@@ -26,6 +26,7 @@ from storage.segments.abort_index import (
     collect_apart,
 )
 from storage.segments.cleaned import Cleaned
+from storage.segments.kept_aborts import KeptAborts
 from storage.segments.log_file import LogSlice
 from storage.segments.segment import Segment
 from storage.segments.soundness import Soundness
@@ -93,13 +94,15 @@ class Segments:
             self.aborting.append(self.active)
         self.active.aborts.add(aborted)
 
-    def aborted(self, from_offset: int, upper_offset: int) -> bytearray:
+    def aborted(self, start: int, upper: int, kept: KeptAborts | None = None) -> bytes | bytearray:
         """Return producer id and first offset of the aborted transactions with records in a range.
 
-        Two int64 each (`abort_index`). By their markers, in order. Raises Cold, OSError.
+        PACKED_PAIRs (`protocol.packed_pairs`). By their markers, in order. Raises Cold, OSError.
         """
-        first = bisect_left(self.aborting, from_offset, key=_last_marker)
-        return _aborted(self.aborting, first, from_offset, upper_offset)
+        first = bisect_left(self.aborting, start, key=_last_marker)
+        if kept is None or first == len(self.aborting):
+            return _aborted(self.aborting, first, start, upper)[0]
+        return _aborted_once(self.aborting, first, start, upper, kept)
 
     def offset_behind(self, piece: LogSlice, start_offset: int, limit: int) -> int:
         """Return the offset after a slice that was read for `start_offset`, or up to `limit` more.
@@ -292,8 +295,12 @@ class Segments:
 
 def _aborted(
     aborting: Sequence[Segment], first: int, from_offset: int, upper_offset: int
-) -> bytearray:
-    """Look through the lists of aborted transactions from the `first` on. Raises Cold, OSError."""
+) -> tuple[bytearray, bool]:
+    """Look through the lists of aborted transactions from the `first` on.
+
+    Returns what was found, and whether the first one says that there is no more, now or later.
+    Raises Cold, OSError.
+    """
     found = bytearray()
     entries_read = 0  # of lists behind the first
     for index in range(first, len(aborting)):
@@ -303,8 +310,27 @@ def _aborted(
             collect_apart(rest, from_offset, upper_offset, found)
             break
         if aborts.collect(from_offset, upper_offset, found):
-            break
+            return found, index == first
         entries_read += len(aborts) + LIST_ENTRIES if index > first else 0
+    return found, False
+
+
+def _aborted_once(
+    aborting: Sequence[Segment],
+    first: int,
+    from_offset: int,
+    upper_offset: int,
+    kept: KeptAborts,
+) -> bytes:
+    """As `_aborted`, for a reader that others may follow."""
+    aborts = aborting[first].aborts
+    key = (aborts, aborts.fill_count, from_offset, upper_offset)
+    found = kept.get(key)
+    if found is None:
+        made, is_final = _aborted(aborting, first, from_offset, upper_offset)
+        found = bytes(made)
+        if is_final:
+            kept.keep(key, found)
     return found
 
 

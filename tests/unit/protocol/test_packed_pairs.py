@@ -1,7 +1,5 @@
 """A list of structs of two numbers, kept as bytes: equal to a list, and encoded like one."""
 
-import struct
-
 import pytest
 
 from protocol.kafka.codec import decode_message, encode_message
@@ -11,13 +9,13 @@ from protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from protocol.packed_pairs import PackedPairs
+from protocol.packed_pairs import PACKED_PAIR, PackedPairs
 
 PAIRS = [(7, 0), (1 << 62, (1 << 63) - 1), (0, 300)]
 
 
 def packed_of(pairs):
-    return b"".join(struct.pack(">qq", *pair) for pair in pairs)
+    return b"".join(PACKED_PAIR.pack(*pair) for pair in pairs)
 
 
 def make(producer_id, first_offset):

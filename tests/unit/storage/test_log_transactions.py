@@ -1,10 +1,9 @@
 """Transactions in a log: last stable offset, unsettled markers, and what a restart finds."""
 
-import struct
-
 import pytest
 
 from protocol.control_records import Marker, build_marker, read_marker
+from protocol.packed_pairs import PACKED_PAIR
 from protocol.record_batch import batches
 from protocol.record_errors import InvalidRecord
 from storage.compaction.cleanable import find_cleanable
@@ -384,9 +383,11 @@ def test_each_read_gets_what_was_aborted_in_it_and_little_more(house):
             upper = [header.next_offset for _, header in batches(piece.read())][-1]
             wanted = [(p, first) for p, first, marker in aborted if marker >= start > -1]
             wanted = [one for one in wanted if one[1] < upper]
-            found = [*struct.iter_unpack(">qq", log.aborted_in(piece, start, limit))]
+            found = [*PACKED_PAIR.iter_unpack(log.aborted_in(piece, start, limit))]
             assert found[: len(wanted)] == wanted
             assert len(found) <= len(wanted) + 1, (start, size_max)
+            again = [*PACKED_PAIR.iter_unpack(log.aborted_in(piece, start, limit))]
+            assert again == found
 
 
 def test_without_aborts_a_read_asks_nothing(house, monkeypatch):

@@ -1,6 +1,5 @@
 """The aborted transactions in the answer of a fetch: few at once, many in steps."""
 
-import struct
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from broker.partitions import aborted_names
 from broker.partitions.aborted_names import AbortedNames
 from broker.runtime.steps import finished
 from protocol.messages.fetch import FetchResponse, PartitionData
+from protocol.packed_pairs import PACKED_PAIR, PAIR_BYTES
 
 
 class FakeLog:
@@ -18,7 +18,7 @@ class FakeLog:
         self._count = count
 
     def aborted_in(self, piece: Any, offset: int, limit: int) -> bytes:
-        return b"".join(struct.pack(">qq", 70 + number, number) for number in range(self._count))
+        return b"".join(PACKED_PAIR.pack(70 + number, number) for number in range(self._count))
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def test_many_are_named_a_few_per_step():
     names.name(other, FakeLog(1), None, 0)
     steps = names.whole(response)
     assert (len(named(one)), len(named(other))) == (0, 1)
-    grown = [(len(named(one)), size // aborted_names.NAME_BYTES) for size in steps]
+    grown = [(len(named(one)), size // PAIR_BYTES) for size in steps]
     assert grown == [(4, 4), (8, 4), (10, 2)]
     assert finished(names.whole(response)) is response
 

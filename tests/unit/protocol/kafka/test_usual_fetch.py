@@ -26,6 +26,7 @@ from protocol.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
+from protocol.packed_pairs import PACKED_PAIR, PackedPairs
 from tests.support.served import Served
 from tests.unit.protocol.kafka.strategies import MANY, messages
 
@@ -169,6 +170,23 @@ def test_a_usual_answer_is_what_the_encoder_writes(
     parts = usual_fetch.encoded(RequestHeader(1, version, 77, None), response)
     assert parts is not None
     assert b"".join(parts) == by_encoder(version, response)
+
+
+@pytest.mark.parametrize("version", FLEXIBLE)
+@pytest.mark.parametrize("records", RECORDS, ids=lambda one: str(one and len(one)))
+@pytest.mark.parametrize("count", [1, 126, 127, 500, 20_000])
+def test_aborted_transactions_are_named_as_the_encoder_names_them(
+    version: int, records: bytes | None, count: int
+) -> None:
+    pairs = b"".join(PACKED_PAIR.pack(number, 3 * number) for number in range(count))
+    response = answer(records=records, aborted_transactions=PackedPairs(made, pairs))
+    parts = usual_fetch.encoded(RequestHeader(1, version, 77, None), response)
+    assert parts is not None
+    assert b"".join(parts) == by_encoder(version, response)
+
+
+def made(producer_id: int, first_offset: int) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
 
 
 def test_large_records_are_not_copied() -> None:

@@ -7,6 +7,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
+from protocol.packed_pairs import PACKED_PAIR
 from storage.files.open_files import OpenFiles
 from storage.segments import abort_index
 from storage.segments.abort_index import EMPTY, ENTRY_BYTES, AbortedTransaction, AbortIndex
@@ -33,7 +34,7 @@ def index_on(disk, *entries):
 def collected(index, from_offset, upper_offset):
     found = bytearray()
     is_over = index.collect(from_offset, upper_offset, found)
-    return [*struct.iter_unpack(">qq", found)], is_over
+    return [*PACKED_PAIR.iter_unpack(found)], is_over
 
 
 def test_an_entry_is_kafkas_byte_for_byte(disk):
@@ -216,6 +217,23 @@ def test_a_reader_that_goes_on_is_served_by_one_read(disk, monkeypatch):
     assert asked == [(15, 18)], "few again"
 
 
+def test_a_reader_that_begins_where_another_did_is_served_by_one_read(disk, monkeypatch):
+    monkeypatch.setattr(abort_index, "FEW_ENTRIES", 2)
+    monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 16)
+    entries = [(5, 10 * n + 1, 10 * n + 2, 10 * n - 20) for n in range(40)]
+    index = index_on(disk, *entries)
+    found = collected(index, 30, 80)
+    asked = []
+    read = AbortIndex._read
+    monkeypatch.setattr(AbortIndex, "_read", lambda *args: (asked.append(args[1:]), read(*args))[1])
+    assert collected(index, 30, 80) == found
+    assert asked == [(2, 11)], "five, those that say it is over, and the one before"
+    collected(index, 80, 130)
+    asked.clear()
+    assert collected(index, 30, 80) == found
+    assert asked == [(2, 11)], "whatever others have read"
+
+
 def test_what_a_thread_has_found_is_kept_whatever_its_size(disk, monkeypatch):
     """Otherwise the thread would walk again and again, and then the loop."""
     monkeypatch.setattr(abort_index, "BLOCK_ENTRIES", 4)
@@ -317,7 +335,7 @@ def test_a_place_that_is_remembered_wrongly_is_not_believed(disk):
     entries = [(7, 10 * n, 10 * n + 5, 10 * n + 6) for n in range(50)]
     index = index_on(disk, *entries)
     for slot in (0, 3, 5, 49, 50, 51, -1):
-        index._hints[40] = slot
+        index._hints[40] = slot, 5
         assert collected(index, 40, 100)[0] == brute(entries, 40, 100)
     index.begin_anew()
     index.add(AbortedTransaction(8, 90, 95, 96))
