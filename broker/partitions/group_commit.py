@@ -142,10 +142,7 @@ class GroupCommit:
             self._schedule(partition, urgent=True)
 
     async def durable(self, partition: Partition, end_offset: int, timeout_ms: int) -> ErrorCode:
-        """Return when `partition` is durable up to `end_offset`, also with write.caching.
-
-        The code is as for `wait`.
-        """
+        """As `wait`, but return the code, when it is on the disk also with write.caching."""
         future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
         def answer(code: ErrorCode) -> None:
@@ -179,8 +176,7 @@ class GroupCommit:
         now_ns = self._clock.monotonic_ns()
         self._pass_stuck(now_ns)
         for partition in tuple(self._waiting):
-            late = [waiter for waiter in partition.waiters if waiter.deadline_ns <= now_ns]
-            for waiter in late:
+            for waiter in [one for one in partition.waiters if one.deadline_ns <= now_ns]:
                 partition.waiters.remove(waiter)
                 self._metrics.commits_timed_out += 1
                 waiter.tell(ErrorCode.REQUEST_TIMED_OUT)
@@ -188,7 +184,10 @@ class GroupCommit:
                 self._waiting.pop(partition, None)
 
     async def drained(self) -> None:
-        """Wait until no flush runs; none begins later. For the stop: nobody calls `sweep` now."""
+        """Wait until no flush runs; none begins later. For the stop: nobody calls `sweep` now.
+
+        Who still waits then, for want of a descriptor, is told KAFKA_STORAGE_ERROR.
+        """
         self._lingering.stop()
         while self.is_flushing or self._due or self._due_for_lanes:
             self._pass_stuck(self._clock.monotonic_ns())
@@ -199,6 +198,8 @@ class GroupCommit:
                     async with asyncio.timeout(STUCK_SECONDS / 2):
                         await self._idle.wait()
         self._together.stopped()
+        for partition in tuple(self._waiting):
+            self.drop(partition, code_of_failed_log(partition.log))
 
     @property
     def ended_count(self) -> int:
@@ -259,9 +260,8 @@ class GroupCommit:
         rounds = self._rounds
         now_ns = self._clock.monotonic_ns()
         while self._due_for_lanes and (free := rounds.free_lanes) > 0:
-            rounds.run_in_lanes(
-                self._begin(self._due_for_lanes, free * FLUSHES_PER_LANE_MAX, now_ns), now_ns
-            )
+            jobs = self._begin(self._due_for_lanes, free * FLUSHES_PER_LANE_MAX, now_ns)
+            rounds.run_in_lanes(jobs, now_ns)
         while self._due and rounds.may_start:
             if jobs := self._begin(self._due, FLUSHES_PER_ROUND_MAX, now_ns):
                 rounds.run(jobs, now_ns)

@@ -118,6 +118,22 @@ async def test_a_flush_without_a_descriptor_is_tried_again(rig: Rig, number: int
     assert rig.answers == [("a", ErrorCode.NONE)]
 
 
+async def test_who_waits_for_a_flush_that_is_not_tried_again_is_told_at_the_stop(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "RETRY_SECONDS", 60)
+    rig.log.append(memoryview(b"x"), 0)
+    rig.wait("a", rig.log.end_offset)
+    await rig.until(lambda: rig.log.flushes)
+    rig.log.flushes[0].error = OSError(errno.EMFILE, "Too many open files")
+    rig.log.flushes[0].release.set()
+    await rig.until(lambda: rig.metrics.flush_failures)
+    await rig.commit.drained()
+    assert rig.answers == [("a", ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert not rig.partition.waiters
+    assert len(rig.log.flushes) == 1
+
+
 async def test_a_stuck_flush_lets_deadlines_pass_and_still_ends_well(rig: Rig) -> None:
     rig.wait("short", rig.append(), timeout_ms=100)
     rig.wait("long", rig.append(), timeout_ms=10_000)
