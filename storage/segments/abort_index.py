@@ -22,6 +22,7 @@ numbers are made of them.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -53,6 +54,8 @@ BLOCK_ENTRIES: Final = 4_096
 FEW_ENTRIES: Final = 64
 HINTS_MAX: Final = 64  # bounds of answers that are remembered of a list
 
+_fillings: Final = itertools.count()  # numbers, of all lists
+
 Tally = tuple[int, int]  # how many entries a list has, and the CRC-32C of their bytes
 EMPTY: Final[Tally] = (0, 0)
 
@@ -70,7 +73,7 @@ class AbortIndex:
     """The aborted transactions whose markers are in one segment."""
 
     __slots__ = (
-        "_count", "_crc", "_files", "_hints", "_is_cut", "_tail", "_written", "fill_count",
+        "_count", "_crc", "_files", "_hints", "_is_cut", "_tail", "_written", "filling",
         "last_marker", "path",
     )  # fmt: skip
 
@@ -83,7 +86,7 @@ class AbortIndex:
         self._count = 0
         self._crc = 0
         self.last_marker = -1  # the offset of the newest entry's marker
-        self.fill_count = 0  # how often its entries have become others
+        self.filling = next(_fillings)  # another number once its entries have become others
         # Offset that an answer began at, or ended before -> perhaps its slot, and perhaps how many
         # entries an answer from there needs.
         self._hints: dict[int, tuple[int, int]] = {}
@@ -138,7 +141,7 @@ class AbortIndex:
 
     def _take(self, data: bytes, count: int) -> None:
         size = count * ENTRY_BYTES
-        self.fill_count += 1
+        self.filling = next(_fillings)
         self._count = self._written = count
         self._crc = crc32c(memoryview(data)[:size])
         self._tail, self._is_cut = bytearray(), size < len(data)
@@ -148,7 +151,7 @@ class AbortIndex:
         """Drop every entry; the file follows when the list is written."""
         self._tail, self._written, self._count, self._crc = bytearray(), 0, 0, 0
         self._is_cut, self.last_marker = True, -1
-        self.fill_count += 1
+        self.filling = next(_fillings)
 
     def add(self, aborted: AbortedTransaction) -> None:
         """Add the entry of a marker that was appended, in memory."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from storage.segments.abort_index import AbortIndex
-
 KEPT_BYTES_MAX: Final = 1024 * 1024  # of a broker
 ONE_BYTES_MAX: Final = 64 * 1024
 OWN_BYTES: Final = 400  # of a key, and its place in the table
 
-Key = tuple[AbortIndex, int, int, int]  # a list, how often it was filled; the range of offsets
+# The filling of a list (`AbortIndex.filling`), and the range of offsets. Not the list: it has more
+# bytes than are counted here, and its log may be deleted.
+Key = tuple[int, int, int]
 
 
 class KeptAborts:

@@ -323,8 +323,7 @@ def _aborted_once(
     kept: KeptAborts,
 ) -> bytes:
     """As `_aborted`, for a reader that others may follow."""
-    aborts = aborting[first].aborts
-    key = (aborts, aborts.fill_count, from_offset, upper_offset)
+    key = (aborting[first].aborts.filling, from_offset, upper_offset)
     found = kept.get(key)
     if found is None:
         made, is_final = _aborted(aborting, first, from_offset, upper_offset)

@@ -1,5 +1,7 @@
 """What was aborted in a read: looked up once for all readers of it, and again where it may grow."""
 
+import sys
+
 import pytest
 
 from protocol.packed_pairs import PACKED_PAIR
@@ -63,3 +65,15 @@ def test_a_list_that_is_filled_anew_is_looked_up_anew(house):
     aborts.begin_anew()
     aborts.last_marker = last_marker
     assert log.aborted_in(piece, 0, limit) == b""
+
+
+def test_a_list_is_not_held_by_what_was_found_in_it(house):
+    """Its log may be deleted: then its entries in memory would stay, and are not counted."""
+    log = house.log(internal_segment_bytes=10**6)
+    history(log)
+    limit = log.last_stable_offset
+    (aborts,) = (segment.aborts for segment in log.segments.aborting)
+    holders = sys.getrefcount(aborts)
+    assert log.aborted_in(log.read(0, 5 * SIZE, end_offset=limit), 0, limit)
+    assert sys.getrefcount(aborts) == holders
+    assert log.home.kept_aborts.size_bytes

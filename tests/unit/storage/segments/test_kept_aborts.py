@@ -7,7 +7,7 @@ from storage.segments.kept_aborts import OWN_BYTES, KeptAborts
 
 
 def key(number):
-    return ("a list", 0, number, number + 1)
+    return (0, number, number + 1)
 
 
 @pytest.fixture(autouse=True)
