@@ -10,7 +10,11 @@ waits up to `PUT_OFF_MAX` turns for it to become less, as what a request names d
 more are not waited for: they may be garbage.
 
 To count objects takes nearly half as long as to collect them. So blocks of memory are counted, of
-which some 0.4 are objects that the collector knows: that takes microseconds.
+which some 0.4 are objects that the collector knows: that takes microseconds. Those that existed
+before the broker served are exempt, and not walked over. They are freed in time, and others come in
+their place, of which the number of blocks tells nothing. So the fewest blocks that there have been
+are taken for the exempt ones, and a tenth more of all blocks must have come as well: or what is
+walked over would seem to be nothing, and every turn would collect.
 
 Collections of young objects are short, and go on by themselves. A Python that collects old objects
 in small parts (3.14) is left alone.
@@ -56,8 +60,8 @@ class FullCollections:
     ) -> None:
         self._collector = collector
         self._blocks = blocks
-        self._exempt = blocks()  # of what exists before the broker serves
-        self._left = 0  # blocks after the last one, or as few as there were since
+        self._exempt = blocks()  # at most as many are not walked over
+        self._left = self._exempt  # after the last one, or as few as there were since
         self._put_off = 0  # turns in which one was due
 
     def look(self) -> None:
@@ -65,20 +69,19 @@ class FullCollections:
         collector = self._collector
         if collector.get_threshold()[OLD] != NEVER:
             return
+        count = self._blocks()
+        self._exempt = min(self._exempt, count)
+        self._left = min(self._left, count)
         if collector.get_count()[OLD] < PROMOTIONS_MIN:
             return
-        count = self._count()
-        self._left = min(self._left, count)
-        if count - self._left < self._left // 4:
+        grown = count - self._left
+        if grown < max((self._left - self._exempt) // 4, self._left // 10):
             self._put_off = 0
             return
-        may_wait = QUICK_BLOCKS < count <= self._left + GROWN_MAX
+        may_wait = count - self._exempt > QUICK_BLOCKS and grown <= GROWN_MAX
         if may_wait and self._put_off < PUT_OFF_MAX:
             self._put_off += 1
             return
         self._put_off = 0
         collector.collect()
-        self._left = self._count()
-
-    def _count(self) -> int:
-        return max(0, self._blocks() - self._exempt)
+        self._left = self._blocks()

@@ -1,6 +1,7 @@
 """Full collections: when one is made, and when it waits for objects to become fewer."""
 
 import gc
+import sys
 import weakref
 
 from broker.maintenance.full_collections import (
@@ -14,7 +15,7 @@ from broker.maintenance.full_collections import (
 )
 
 LARGE = 4 * QUICK_BLOCKS
-EXEMPT = 300_000
+EXEMPT = 1_000
 
 
 class Objects(Collector):
@@ -69,9 +70,26 @@ def test_one_comes_when_a_quarter_has_come_to_what_was_left() -> None:
         assert objects.collected == collected, count
     objects.count = 400  # fewer than there were: what comes now is new
     collections.look()
-    objects.count = 500
+    objects.count = 550
     collections.look()
     assert objects.collected == 3
+
+
+def test_what_exists_from_the_start_may_be_replaced() -> None:
+    """By as much, it seems to be nothing, and each turn made a collection of 80 ms."""
+    objects = Objects()
+    objects.count = objects.left = LARGE
+    collections = collections_of(objects)
+    look(collections, PUT_OFF_MAX + 1)
+    for count in (-EXEMPT // 2, -EXEMPT // 2 + 10):  # fewer than there were before it served
+        objects.count = objects.left = count
+        look(collections, 20)
+    assert objects.collected == 1, "nothing has come"
+    objects.count = objects.left = LARGE
+    look(collections, PUT_OFF_MAX)
+    assert objects.collected == 1, "not taken for few"
+    look(collections, 20)
+    assert objects.collected == 2, "once"
 
 
 def test_none_comes_before_enough_young_objects_have_become_old() -> None:
@@ -122,7 +140,8 @@ def test_the_real_collector_frees_old_circles_at_the_duty_only() -> None:
     gc.collect()
     gc.set_threshold(*thresholds[:2], NEVER)
     try:
-        collections = FullCollections()
+        before = sys.getallocatedblocks()
+        collections = FullCollections(blocks=lambda: sys.getallocatedblocks() - before)
         one = Circle()
         circle = weakref.ref(one)
         kept = [[number] for number in range(20 * 700 * 10)]  # it becomes old meanwhile
