@@ -33,12 +33,17 @@ def _of(module: str, name: str, *values: int, also: str = "") -> tuple[str, Scal
 SCALES: Final[dict[str, Scale]] = dict(
     (
         # Fetches that are sent from a map of the file, and how they are read.
-        _of("storage.segments.log_file", "MAP_BYTES_MIN", 150),
+        _of("storage.segments.log_file", "MAP_BYTES_MIN", 150, also="storage.log_reader"),
         _of("storage.segments.log_file", "REMAP_BYTES_MIN", 300, 3_000),
         _of("storage.segments.log_file", "REMAP_GROWTH_BYTES", 500),
         _of("storage.segments.log_file", "PULL_BYTES", 100),
         _of("storage.files.open_files", "VIEWED_BYTES_MAX", 1_000),
-        _of("broker.partitions.fetch_reading", "PRESSED_BYTES_MAX", 300),
+        _of(
+            "broker.partitions.fetch_reading",
+            "PRESSED_BYTES_MAX",
+            300,
+            also="broker.partitions.reading_on",
+        ),
         # Fetches that are handled in steps.
         _of("broker.partitions.large_reading", "LARGE", 0, 1, also="broker.handlers.fetch"),
         _of("broker.partitions.large_reading", "PER_STEP", 1),
@@ -54,7 +59,7 @@ SCALES: Final[dict[str, Scale]] = dict(
             100,
             also="storage.segments.segment_reader",
         ),
-        _of("storage.segments.order", "BATCHES_MAX", 2),
+        _of("storage.segments.order", "BATCHES_MAX", 2, also="storage.log_reader"),
         _of("storage.segments.timestamp_lookup", "BATCHES_MAX", 2),
         _of("storage.segments.soundness", "WALK_BATCHES_MAX", 2),
         _of("storage.segments.cold", "READ_AHEAD_BYTES", 150),

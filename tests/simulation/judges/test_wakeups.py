@@ -28,7 +28,7 @@ def broker_with(*connections):
     partitions = SimpleNamespace(_by_key={})
     services = SimpleNamespace(
         partitions=partitions,
-        commit=SimpleNamespace(_waiting=[]),
+        commit=SimpleNamespace(_waiting=[], _due=[], _due_for_lanes=[], is_flushing=False),
         appends=SimpleNamespace(queued=[]),
     )
     network = SimpleNamespace(queue=queue, budget=SimpleNamespace(full=False))
@@ -117,6 +117,11 @@ def test_who_waits_for_a_log_that_has_failed():
     services.commit._waiting.append(failed)
     assert lost(broker) == ["requests wait for failed-0, which has failed"]
     failed.flush_scheduled = True
+    assert lost(broker) == []
+    failed.flush_scheduled = False
+    services.commit._due.append(failed)
+    assert lost(broker) == ["requests wait for failed-0, which has failed"], "nothing begins it"
+    services.commit.is_flushing = True  # as many rounds as may: the end of one begins it
     assert lost(broker) == []
 
 

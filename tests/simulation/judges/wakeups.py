@@ -17,6 +17,7 @@ A connection that is being closed is left out: its frames are dropped with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.network.reading import Hold
@@ -24,6 +25,7 @@ from broker.network.reading import Hold
 if TYPE_CHECKING:
     from broker.network.connection import Connection
     from broker.network.processor import Network
+    from broker.partitions.group_commit import GroupCommit
     from broker.partitions.partition import Partition
     from broker.server import Broker
 
@@ -48,7 +50,7 @@ def lost(broker: Broker) -> list[str]:
             found += _held(connection, network)
     served = services.partitions._by_key
     for what, waiting, is_told_later in (
-        ("requests wait", services.commit._waiting, _is_flushed),
+        ("requests wait", services.commit._waiting, partial(_is_flushed, services.commit)),
         ("appends are queued", services.appends.queued, _is_prepared),
     ):
         for partition in waiting:
@@ -70,9 +72,14 @@ def _is_prepared(partition: Partition) -> bool:
     return bool(partition.queue) and not partition.queue[0].is_ready
 
 
-def _is_flushed(partition: Partition) -> bool:
-    """Whether the end of a flush will tell who waits, also in a log that is closed meanwhile."""
-    return bool(partition.flush_started_ns or partition.flush_scheduled)
+def _is_flushed(commit: GroupCommit, partition: Partition) -> bool:
+    """Whether the end of a flush will tell who waits, also in a log that is closed meanwhile.
+
+    Of its own flush, or of one behind which its own is due: the start of that tells, too.
+    """
+    is_due = partition in commit._due or partition in commit._due_for_lanes
+    is_behind = is_due and commit.is_flushing
+    return bool(partition.flush_started_ns or partition.flush_scheduled or is_behind)
 
 
 def _held(connection: Connection, network: Network) -> Iterator[str]:
