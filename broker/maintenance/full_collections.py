@@ -17,7 +17,7 @@ are taken for the exempt ones, and a tenth more of all blocks must have come as 
 walked over would seem to be nothing, and every turn would collect.
 
 Collections of young objects are short, and go on by themselves. A Python that collects old objects
-in small parts (3.14) is left alone.
+in small parts (3.14) is left alone, and so is a process that has turned the collector off.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ GROWN_MAX: Final = 5_000_000  # some 300 MB
 
 class Collector(Protocol):
     """What is used of the module gc."""
+
+    def isenabled(self) -> bool:
+        """Return whether collections may come by themselves."""
+        ...
 
     def get_threshold(self) -> tuple[int, int, int]:
         """Return after how much each generation is collected."""
@@ -67,7 +71,7 @@ class FullCollections:
     def look(self) -> None:
         """Make a full collection if it is due and short, or has been put off for long enough."""
         collector = self._collector
-        if collector.get_threshold()[OLD] != NEVER:
+        if not collector.isenabled() or collector.get_threshold()[OLD] != NEVER:
             return
         count = self._blocks()
         self._exempt = min(self._exempt, count)

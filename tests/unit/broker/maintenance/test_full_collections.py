@@ -27,6 +27,10 @@ class Objects(Collector):
         self.threshold = NEVER
         self.collected = 0
         self.serving = False
+        self.enabled = True
+
+    def isenabled(self) -> bool:
+        return self.enabled
 
     def get_threshold(self) -> tuple[int, int, int]:
         return 700, 10, self.threshold
@@ -101,6 +105,13 @@ def test_none_comes_before_enough_young_objects_have_become_old() -> None:
 def test_the_collections_of_another_process_are_its_own() -> None:
     objects = Objects()
     objects.threshold = 10
+    assert not looked(objects)
+
+
+def test_none_comes_where_the_collector_is_off() -> None:
+    """As in a simulated history: finalizers would run in the middle of it."""
+    objects = Objects()
+    objects.enabled = False
     assert not looked(objects)
 
 
