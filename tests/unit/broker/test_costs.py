@@ -191,7 +191,7 @@ async def costs(
 
 # Functions of the house and of C, turns, writes and file calls, each of COUNT requests.
 BOUNDS: dict[tuple[Ask, bool], tuple[float, ...]] = {
-    (ask_produce, False): (60, 61, 0.2, 1, 1),
+    (ask_produce, False): (61, 61, 0.2, 1, 1),
     (ask_produce, True): (38, 49, 0.2, 0.1, 1),
     (ask_fetch, False): (60, 69, 0.2, 1, 1),
     (ask_fetch, True): (39, 58, 0.2, 0.1, 1),

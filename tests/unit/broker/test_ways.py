@@ -27,6 +27,7 @@ from broker.lifecycle.shutdown import EXIT_CLEAN
 from broker.server import Broker
 from tests.support import raw_batches
 from tests.support.raw_client import RawClient
+from tests.support.rig_fetch import look_up_always
 from tests.unit.broker.test_server import loaded, port_of, served
 
 ROOT = Path(__file__).parents[3]
@@ -132,13 +133,17 @@ async def traced(directory: Path, ask: Callable[[RawClient], object]) -> list[St
     return trace.steps
 
 
+def assert_in_order(drawn: list[Step], steps: list[Step]) -> None:
+    place = 0
+    for step in drawn:
+        assert step in steps[place:], f"{step} does not run here; see docs/design.md"
+        place = steps.index(step, place) + 1
+
+
 def assert_as_drawn(steps: list[Step], what: str) -> None:
     drawn = drawing(what)
     assert len(drawn.steps) > 10, "the drawing was not found"
-    place = 0
-    for step in drawn.steps:
-        assert step in steps[place:], f"{step} does not run here; see docs/design.md"
-        place = steps.index(step, place) + 1
+    assert_in_order(drawn.steps, steps)
     # In the pool, a checkpoint may run at the same time.
     on_the_loop = {path for thread, path, _ in steps if thread == "loop"}
     entered = {path for path in on_the_loop if not path.startswith("protocol/")}
@@ -154,6 +159,17 @@ async def test_a_produce_goes_as_drawn(tmp_path: Path) -> None:
     assert_as_drawn(steps, "produce")
 
 
-async def test_a_fetch_goes_as_drawn(tmp_path: Path) -> None:
+async def test_a_fetch_goes_as_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up_always(monkeypatch)
     steps = await traced(tmp_path / "data", lambda client: client.fetch("t", 0))
     assert_as_drawn(steps, "fetch")
+
+
+async def test_a_fetch_that_reads_on_goes_as_drawn(tmp_path: Path) -> None:
+    steps = await traced(tmp_path / "data", lambda client: client.fetch("t", 0))
+    drawn = drawing("fetch that reads on").steps
+    assert len(drawn) > 10
+    assert_in_order(drawn, steps)
+    assert "broker/partitions/fetch_reading.py:FetchReading.__init__" not in {
+        f"{path}:{name}" for _, path, name in steps
+    }
