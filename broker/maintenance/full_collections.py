@@ -17,7 +17,7 @@ are taken for the exempt ones, and a tenth more of all blocks must have come as 
 walked over would seem to be nothing, and every turn would collect.
 
 Collections of young objects are short, and go on by themselves. A Python that collects old objects
-in small parts (3.14) is left alone, and so is a process that has turned the collector off.
+in small parts (3.14.0) is left alone, and so is a process that has turned the collector off.
 """
 
 from __future__ import annotations
