@@ -193,8 +193,8 @@ async def costs(
 BOUNDS: dict[tuple[Ask, bool], tuple[float, ...]] = {
     (ask_produce, False): (61, 61, 0.2, 1, 1),
     (ask_produce, True): (38, 49, 0.2, 0.1, 1),
-    (ask_fetch, False): (60, 69, 0.2, 1, 1),
-    (ask_fetch, True): (39, 58, 0.2, 0.1, 1),
+    (ask_fetch, False): (61, 70, 0.2, 1, 1),
+    (ask_fetch, True): (39, 59, 0.2, 0.1, 1),
 }
 
 
