@@ -237,8 +237,8 @@ class FetchReading:
             header = self._request.header
             copied_max = header.copied_inline_max if header.copies_records else None
             aborts_matter = self._is_committed and log.segments.aborting
-            read_on = None if aborts_matter or copied_max is not None else log.read_on
-            if read_on and (records := read_on(offset, bytes_max, limit)):
+            may_read_on = copied_max is None and not aborts_matter
+            if may_read_on and (records := log.read_on(offset, bytes_max, limit)):
                 data.records = records
                 log.read_bytes += len(records)
                 return data, len(records)

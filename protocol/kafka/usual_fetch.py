@@ -17,12 +17,10 @@ from protocol.dialect import RequestHeader
 from protocol.kafka.primitives import uvarint
 from protocol.messages.fetch import (
     HIGH_WATERMARK_UNTOLD,
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
-    PartitionData,
     ReplicaState,
 )
 from protocol.packed_pairs import PackedPairs
@@ -160,19 +158,21 @@ def encoded(header: RequestHeader, response: FetchResponse) -> list[Buffer] | No
                 return None
             named = bytes((len(name) + 1,)) + name
         stored = 0 if records is None else len(records) + 1
+        until_aborted = (
+            _ONE,
+            one.partition_index,
+            one.error_code,
+            one.high_watermark,
+            one.last_stable_offset,
+            one.log_start_offset,
+        )
+        replica = one.preferred_read_replica
         if aborted:
-            outcome = _naming(one, aborted)
+            names = aborted.encoded(is_flexible=True)
+            begin, end = _until_aborted.pack(*until_aborted), _int32.pack(replica)
+            outcome = b"".join((begin, uvarint(len(aborted) + 1), names, end))
         else:
-            outcome = _outcome.pack(
-                _ONE,
-                one.partition_index,
-                one.error_code,
-                one.high_watermark,
-                one.last_stable_offset,
-                one.log_start_offset,
-                0 if aborted is None else _NONE,
-                one.preferred_read_replica,
-            )
+            outcome = _outcome.pack(*until_aborted, 0 if aborted is None else _NONE, replica)
         size = uvarint(stored)
         sent = len(records) if records else 0
         head = _answer.pack(
@@ -188,18 +188,3 @@ def encoded(header: RequestHeader, response: FetchResponse) -> list[Buffer] | No
     if records is None or stored <= _INLINE_SIZE_MAX:
         return [b"".join((head, named, outcome, size, records or b"", _NO_TAGS))]
     return [b"".join((head, named, outcome, size)), records, _NO_TAGS]
-
-
-def _naming(one: PartitionData, aborted: PackedPairs[AbortedTransaction]) -> bytes:
-    """Return what `_outcome` packs, with aborted transactions."""
-    head = _until_aborted.pack(
-        _ONE,
-        one.partition_index,
-        one.error_code,
-        one.high_watermark,
-        one.last_stable_offset,
-        one.log_start_offset,
-    )
-    names = aborted.encoded(is_flexible=True)
-    replica = _int32.pack(one.preferred_read_replica)
-    return b"".join((head, uvarint(len(aborted) + 1), names, replica))
