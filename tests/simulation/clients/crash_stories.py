@@ -30,13 +30,13 @@ from tests.simulation.clients.log_stories import (
     batch_of_now,
     begun,
     end_of,
+    written,
 )
 from tests.simulation.clients.telling import (
     DELETE_VERSION,
     PATIENCE_MS,
     Teller,
     Untold,
-    produced,
     tells,
 )
 from tests.simulation.clients.wire import Disconnected
@@ -227,17 +227,7 @@ async def changing_transactor(teller: Teller) -> None:
     producer = await begun(teller, name)
     body = end_of(teller, producer, committed=True)
     teller.needs((await teller.ask(body, END, who="writer")).error_code == 0)
-    batch = batch_of_now(
-        teller,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        base_sequence=1,
-        transactional=True,
-    )
-    written = produced(name, batch)
-    written.transactional_id = teller.name
-    answer = await teller.ask(written, IMPLICIT, who="writer")
-    code = answer.responses[0].partition_responses[0].error_code
+    code = await written(teller, name, producer, IMPLICIT, sequence=1)
     is_slow = teller.context.injected or teller.context.plan.shape.fsync_ns > SLOW_SYNC_MS * MS
     teller.expect(
         code != ErrorCode.CONCURRENT_TRANSACTIONS or bool(is_slow),

@@ -283,18 +283,24 @@ async def begun(teller: Teller, name: str) -> Any:
     )
     added = await teller.ask(body, ADD, who="writer")
     teller.needs(added.results_by_topic_v3_and_below[0].results_by_partition[0] is not None)
+    teller.needs(await written(teller, name, told, 9, sequence=0) == 0)
+    return told
+
+
+async def written(teller: Teller, name: str, producer: Any, version: int, *, sequence: int) -> int:
+    """Write a batch in the teller's transaction; return the error code."""
     batch = batch_of_now(
         teller,
-        producer_id=told.producer_id,
-        producer_epoch=told.producer_epoch,
-        base_sequence=0,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=sequence,
         transactional=True,
     )
     body = produced(name, batch)
-    body.transactional_id = transactional_id
-    answer = await teller.ask(body, 9, who="writer")
-    teller.needs(answer.responses[0].partition_responses[0].error_code == 0)
-    return told
+    body.transactional_id = teller.name
+    answer = await teller.ask(body, version, who="writer")
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
 
 
 def end_of(teller: Teller, producer: Any, *, committed: bool) -> EndTxnRequest:
